@@ -3,6 +3,7 @@
  * library is; which library serves a name is decided in find.c, the only caller. The list is
  * push-only and lock-free: a thread in a constructor holds the loader's lock, and would deadlock
  * with one that holds a lock of ours and asks the loader. */
+#define _GNU_SOURCE
 #include "object.h"
 #include "elf.h"
 
@@ -23,12 +24,9 @@ static bool map_of(const void *address, struct link_map **map, Dl_info *info)
 
 bool object_is_ours(const void *address)
 {
-    struct link_map *map, *here;
+    struct link_map *map;
     Dl_info info;
-    if (!map_of(address, &map, &info))
-        return false;
-    return elf_defines(map->l_addr, map->l_ld, TB_MARKER) ||
-           (map_of((const void *)(uintptr_t)&object_is_ours, &here, &info) && here == map);
+    return map_of(address, &map, &info) && elf_defines(map->l_addr, map->l_ld, TB_MARKER);
 }
 
 void *object_own_symbol(const struct tb_object *object, const char *name)

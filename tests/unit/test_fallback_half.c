@@ -12,8 +12,8 @@ static double value_of(uint16_t h, int exponent_bits, int fraction_bits)
     int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
     int exponent = h >> fraction_bits & top, fraction = h & ((1 << fraction_bits) - 1);
     double x = exponent == top ? (fraction ? NAN : INFINITY)
-               : exponent      ? ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits)
-                               : ldexp(fraction, 1 - bias - fraction_bits);
+               : exponent ? ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits)
+                          : ldexp(fraction, 1 - bias - fraction_bits);
     return h & 0x8000 ? -x : x;
 }
 
@@ -46,16 +46,19 @@ Test(fallback_half, every_pattern_round_trips)
             check_pattern(&formats[f], (uint16_t)h);
 }
 
-/* Between neighbours low and high: the middle goes to the even one, its neighbours to the nearer one. */
+/* Between neighbours low and high: the middle goes to the even one, its neighbours to the nearer
+ * one. */
 static void check_gap(const struct format *f, uint16_t low)
 {
     uint16_t high = (uint16_t)(low + 1), even = low & 1 ? high : low;
     double top = ldexp(1, 1 << (f->exponent_bits - 1)); /* where Inf would stand */
-    double a = (double)f->from(low), b = isinf(f->from(high)) ? copysign(top, a) : (double)f->from(high);
+    double a = (double)f->from(low),
+           b = isinf(f->from(high)) ? copysign(top, a) : (double)f->from(high);
     float middle = (float)((a + b) / 2);
     if ((double)middle != (a + b) / 2)
         return; /* not a float: below bfloat16's smallest step there is none */
-    float inner = nextafterf(middle, 0), outer = nextafterf(middle, a < 0 ? -INFINITY : INFINITY);
+    float inner = nextafterf(middle, 0),
+          outer = nextafterf(middle, signbit(a) ? -INFINITY : INFINITY);
     cr_assert_eq(f->to(middle), even, "middle above %04x became %04x", low, f->to(middle));
     cr_assert_eq(f->to(inner), low, "below the middle above %04x: %04x", low, f->to(inner));
     cr_assert_eq(f->to(outer), high, "above the middle above %04x: %04x", low, f->to(outer));

@@ -32,6 +32,10 @@ bool fallback_rect(const struct tb_call *call, const struct tb_rect *rect);
 /* xerbla for names the CPU BLAS lacks: the program's xerbla_, else the CPU BLAS's. */
 void fallback_xerbla(const struct tb_call *call, int info);
 
+/* A name the program needs and nobody has: ends as the dynamic linker would, one line on stderr and
+ * status 127. Does not return. */
+void fallback_missing(const char *name) __attribute__((noreturn));
+
 /* Threads the CPU BLAS would use now (its own answer, else the CPUs of the process). */
 int fallback_threads(void);
 

@@ -3,7 +3,6 @@
  * without us, else OpenBLAS by handle. Never ourselves. Called at the first call of each name, from
  * any thread and possibly with the loader's lock held: nothing here waits for another thread, and a
  * name found nowhere is looked for again at the next question. */
-#define _GNU_SOURCE
 #include "fallback.h"
 #include "elf.h"
 #include "object.h"
@@ -14,8 +13,10 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct target {
     void *fn;
@@ -295,6 +296,13 @@ struct tb_found fallback_find(const char *name, const void *caller, bool door)
     struct tb_found found = find(name, caller, door);
     errno = saved;
     return found;
+}
+
+void fallback_missing(const char *name)
+{
+    dprintf(STDERR_FILENO, "%s: symbol lookup error: tileblas: undefined symbol: %s\n",
+            program_invocation_name, name);
+    _exit(127);
 }
 
 /* ---- The library in use ---- */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TB_TRIANGLE_BLOCK = 64, TB_COPY_BLOCK = 256, TB_PLAIN_BLOCK = 1 << 30 };
+enum { TB_TRIANGLE_BLOCK = 64, TB_COPY_BLOCK = 256, TB_SPARE_BLOCK = 8, TB_PLAIN_BLOCK = 1 << 30 };
 
 static int64_t min_i64(int64_t x, int64_t y)
 {
@@ -238,19 +238,26 @@ static void set_one(union tb_scalar *s, enum tb_type type)
         s->f[0] = 1;
 }
 
+/* Room for three operands of one block. */
+struct scratch {
+    char *bytes;
+    int64_t side;
+};
+
 /* One block of a GEMM, small enough to be copied where a leading dimension asks for it. */
-static void narrow_block(tb_fn fn, struct tb_call *part, char *scratch)
+static void narrow_block(tb_fn fn, struct tb_call *part, const struct scratch *scratch)
 {
-    size_t bytes = call_elem_bytes(part->ab), block = TB_COPY_BLOCK * TB_COPY_BLOCK * bytes;
+    size_t bytes = call_elem_bytes(part->ab);
+    size_t block = (size_t)(scratch->side * scratch->side) * bytes;
     bool plain_a = is_plain(part->ta), plain_b = is_plain(part->tb), far_c = part->ldc > INT32_MAX;
     void *c = part->c;
     int64_t ldc = part->ldc;
-    pack(&part->a, &part->lda, plain_a ? part->m : part->k, plain_a ? part->k : part->m, scratch,
-         bytes);
+    pack(&part->a, &part->lda, plain_a ? part->m : part->k, plain_a ? part->k : part->m,
+         scratch->bytes, bytes);
     pack(&part->b, &part->ldb, plain_b ? part->k : part->n, plain_b ? part->n : part->k,
-         scratch + block, bytes);
+         scratch->bytes + block, bytes);
     if (far_c) {
-        part->c = scratch + 2 * block;
+        part->c = scratch->bytes + 2 * block;
         part->ldc = part->m;
         if (!scalar_is_zero(part->beta_type, &part->beta))
             copy_matrix(part->c, part->m, c, ldc, part->m, part->n, bytes);
@@ -260,32 +267,131 @@ static void narrow_block(tb_fn fn, struct tb_call *part, char *scratch)
         copy_matrix(c, ldc, part->c, part->m, part->m, part->n, bytes);
 }
 
-/* A GEMM with numbers beyond 2^31 through a routine with 32-bit integers. */
-static bool narrow_gemm(tb_fn fn, const struct tb_call *call)
+static void narrow_blocks(tb_fn fn, const struct tb_call *call, const struct scratch *scratch)
 {
-    bool far = max_i64(max_i64(call->lda, call->ldb), call->ldc) > INT32_MAX;
-    int64_t block = far ? TB_COPY_BLOCK : TB_PLAIN_BLOCK;
-    size_t square = (size_t)TB_COPY_BLOCK * TB_COPY_BLOCK * call_elem_bytes(call->ab);
-    char *scratch = far ? malloc(3 * square) : NULL;
-    if (far && !scratch)
-        return false;
-    for (int64_t j = 0; j < call->n; j += block)
-        for (int64_t i = 0; i < call->m; i += block) {
-            struct tb_rect rect = {.i0 = i,
-                                   .j0 = j,
-                                   .m = min_i64(block, call->m - i),
-                                   .n = min_i64(block, call->n - j)};
+    int64_t side = scratch->side;
+    for (int64_t j = 0; j < call->n; j += side)
+        for (int64_t i = 0; i < call->m; i += side) {
+            struct tb_rect rect = {
+                .i0 = i, .j0 = j, .m = min_i64(side, call->m - i), .n = min_i64(side, call->n - j)};
             int64_t l = 0;
             do {
-                struct tb_call part = part_of(call, &rect, l, min_i64(block, call->k - l));
+                struct tb_call part = part_of(call, &rect, l, min_i64(side, call->k - l));
                 if (l > 0)
                     set_one(&part.beta, part.beta_type);
                 narrow_block(fn, &part, scratch);
-                l += block;
+                l += side;
             } while (l < call->k);
         }
-    free(scratch);
-    return true;
+}
+
+/* A GEMM with numbers beyond 2^31 through a routine with 32-bit integers. */
+static void narrow_gemm(tb_fn fn, const struct tb_call *call)
+{
+    char spare[3 * TB_SPARE_BLOCK * TB_SPARE_BLOCK * 16];
+    bool far = max_i64(max_i64(call->lda, call->ldb), call->ldc) > INT32_MAX;
+    size_t square = (size_t)TB_COPY_BLOCK * TB_COPY_BLOCK * call_elem_bytes(call->ab);
+    char *memory = far ? malloc(3 * square) : NULL;
+    struct scratch scratch = {memory, far ? TB_COPY_BLOCK : TB_PLAIN_BLOCK};
+    if (far && !memory)
+        scratch = (struct scratch){spare, TB_SPARE_BLOCK};
+    narrow_blocks(fn, call, &scratch);
+    free(memory);
+}
+
+/* ---- The other routines with numbers beyond 2^31 ---- */
+
+static bool is_rank_k(enum tb_op op)
+{
+    return op == TB_SYRK || op == TB_HERK || op == TB_SYR2K || op == TB_HER2K;
+}
+
+/* A compact copy of an operand with a far leading dimension, replacing it; NULL: left as it was, or
+ * (*ld still far) no memory. uplo: only that triangle may be read. */
+static void *compact(const void **x, int64_t *ld, int64_t rows, int64_t cols, char uplo,
+                     size_t bytes)
+{
+    char *copy = *ld > INT32_MAX ? malloc((size_t)(rows * cols) * bytes + 1) : NULL;
+    if (!copy)
+        return NULL;
+    for (int64_t j = 0; j < cols; j++) {
+        int64_t from = uplo == 'L' ? j : 0, to = uplo == 'U' ? min_i64(j + 1, rows) : rows;
+        if (from < to)
+            memcpy(copy + (size_t)(from + j * rows) * bytes,
+                   (const char *)*x + (size_t)(from + j * *ld) * bytes,
+                   (size_t)(to - from) * bytes);
+    }
+    *x = copy;
+    *ld = max_i64(rows, 1);
+    return copy;
+}
+
+static void write_back(const struct tb_call *call, const struct tb_call *compacted)
+{
+    size_t bytes = call_elem_bytes(call->c_type);
+    char uplo = is_rank_k(call->op) ? call->uplo : 0;
+    for (int64_t j = 0; j < call->n; j++) {
+        int64_t from = uplo == 'L' ? j : 0, to = uplo == 'U' ? j + 1 : call->m;
+        memcpy((char *)call->c + (size_t)(from + j * call->ldc) * bytes,
+               (const char *)compacted->c + (size_t)(from + j * compacted->ldc) * bytes,
+               (size_t)(to - from) * bytes);
+    }
+}
+
+/* Sizes fit, leading dimensions may not. */
+static bool compacted_call(tb_fn fn, const struct tb_call *call)
+{
+    struct tb_call near = *call;
+    size_t bytes = call_elem_bytes(call->ab);
+    bool rank = is_rank_k(call->op);
+    const void *c = call->c;
+    int64_t rows, cols;
+    call_stored_a(call, &rows, &cols);
+    void *a_copy = compact(&near.a, &near.lda, rows, cols, rank ? 0 : call->uplo, bytes);
+    call_stored_b(call, &rows, &cols);
+    void *b_copy = call->b ? compact(&near.b, &near.ldb, rows, cols, 0, bytes) : NULL;
+    void *c_copy = compact(&c, &near.ldc, call->m, call->n, rank ? call->uplo : 0, bytes);
+    near.ldb = call->b ? near.ldb : 0;
+    bool ok = fits_int32(&near);
+    if (c_copy)
+        near.c = c_copy;
+    if (ok)
+        fortran(fn, &near);
+    if (ok && c_copy)
+        write_back(call, &near);
+    free(a_copy);
+    free(b_copy);
+    free(c_copy);
+    return ok;
+}
+
+/* Cut along the one direction that may be long: k of the rank-k forms, the columns (side L) or rows
+ * (side R) of the others. The order of a triangle cannot be beyond 2^31 in any memory. */
+static bool narrow_call(tb_fn fn, const struct tb_call *call)
+{
+    bool rank = is_rank_k(call->op), left = call->side == 'L', ok = true;
+    bool far = max_i64(max_i64(call->lda, call->ldb), call->ldc) > INT32_MAX;
+    int64_t length = rank ? call->k : left ? call->n : call->m, l = 0;
+    int64_t most = far ? TB_COPY_BLOCK : TB_PLAIN_BLOCK;
+    do {
+        struct tb_call part = *call;
+        int64_t count = min_i64(most, length - l);
+        if (rank) {
+            part.k = count;
+            part.a = offset(call->a, is_plain(call->ta) ? l * call->lda : l, call->ab);
+            part.b =
+                call->b ? offset(call->b, is_plain(call->ta) ? l * call->ldb : l, call->ab) : NULL;
+            if (l > 0)
+                set_one(&part.beta, part.beta_type);
+        } else {
+            *(left ? &part.n : &part.m) = count;
+            part.b = call->b ? offset(call->b, left ? l * call->ldb : l, call->ab) : NULL;
+            part.c = (void *)(uintptr_t)offset(call->c, left ? l * call->ldc : l, call->c_type);
+        }
+        ok = compacted_call(fn, &part);
+        l += count;
+    } while (ok && l < length);
+    return ok;
 }
 
 bool base_call(const struct tb_call *call)
@@ -297,9 +403,9 @@ bool base_call(const struct tb_call *call)
     if (base.wide || fits_int32(&plain))
         fortran(base.fn, &plain);
     else if (is_gemm(call->op))
-        return narrow_gemm(base.fn, &plain);
+        narrow_gemm(base.fn, &plain);
     else
-        return false;
+        return narrow_call(base.fn, &plain);
     return true;
 }
 

@@ -2,7 +2,6 @@
  * Every routine the fallback computes from a descriptor, against its definition in long double:
  * sizes around the panel edges, guard pages behind the operands, NaN in everything that must not be
  * read. */
-#define _GNU_SOURCE
 #include "../../fallback/fallback.h"
 #include "../../fallback/half.h"
 
@@ -412,7 +411,7 @@ Test(fallback_call, every_routine_at_sizes_from_1_to_33, .timeout = 120)
 
 Test(fallback_call, gemmt_around_the_block_edge, .timeout = 120)
 {
-    for (int64_t n = 63; n <= 130; n += n == 65 ? 62 : 1)
+    for (int64_t n = 63; n <= 130; n += n == 65 ? 64 : 1)
         for (size_t t = 0; t < 4; t++)
             run_shape(call_make(TB_GEMMT, plain_types[t], plain_types[t], 0.5L, (wide)(t % 2)), n,
                       n, 3, 1);
@@ -435,10 +434,10 @@ Test(fallback_call, half_types_at_small_sizes, .timeout = 120)
 
 Test(fallback_call, half_types_around_the_panel_edge, .timeout = 120)
 {
-    static const int64_t shapes[][3] = {
-        {511, 2, 3}, {512, 1, 513}, {513, 3, 2}, {2, 513, 512}, {3, 2, 1025}};
+    static const int64_t shapes[][3] = {{511, 2, 3}, {512, 1, 5}, {513, 3, 2},
+                                        {1, 513, 3}, {2, 2, 512}, {3, 2, 1025}};
     for (size_t t = 0; t < 4; t++)
-        for (size_t i = 0; i < 5; i++)
+        for (size_t i = 0; i < 6; i++)
             run_shape(call_make(TB_GEMM, half_types[t][0], half_types[t][1], 0.5L, (wide)(i % 2)),
                       shapes[i][0], shapes[i][1], shapes[i][2], 1);
 }
@@ -683,33 +682,80 @@ Test(fallback_call, leading_dimensions_beyond_2_to_the_31, .timeout = 120)
             }
 }
 
-Test(fallback_call, a_far_gemm_longer_than_one_block)
+/* Longer than one block of the copies, in one direction each. */
+static void check_far_blocks(int64_t m, int64_t n, int64_t k)
 {
-    enum { M = 300, N = 259, K = 513 };
     const int64_t far = ((int64_t)1 << 31) + 1;
     struct tb_call c = call_make(TB_GEMM, TB_F32, TB_F32, 0.5L, 0);
-    struct matrix a = {.type = TB_F32, .rows = M, .cols = K, .ld = far};
-    a.bytes = (size_t)(far * (K - 1) + M) * 4;
+    struct matrix a = {.type = TB_F32, .rows = m, .cols = k, .ld = far};
+    a.bytes = (size_t)(far * (k - 1) + m) * 4;
     a.data = sparse(a.bytes);
-    struct matrix b = matrix_make(TB_F32, K, N, 0), o = matrix_make(TB_F32, M, N, 1);
+    struct matrix b = matrix_make(TB_F32, k, n, 0), o = matrix_make(TB_F32, m, n, 1);
     matrix_fill(&a, 0, false), matrix_fill(&b, 0, false);
     struct matrix old = matrix_copy(&o);
-    c.ta = c.tb = 'N', c.m = M, c.n = N, c.k = K;
+    c.ta = c.tb = 'N', c.m = m, c.n = n, c.k = k;
     c.a = a.data, c.b = b.data, c.c = o.data, c.lda = far, c.ldb = b.ld, c.ldc = o.ld;
     cr_assert(fallback_call(&c));
-    check(&c, &(struct tb_rect){.m = M, .n = N}, &a, &b, &old, &o);
+    check(&c, &(struct tb_rect){.m = m, .n = n}, &a, &b, &old, &o);
     munmap(a.data, a.bytes);
     matrix_free(&b), matrix_free(&o), matrix_free(&old);
 }
 
-Test(fallback_call, a_far_call_of_another_routine_is_refused)
+Test(fallback_call, a_far_gemm_longer_than_one_block)
 {
-    double x[4] = {1, 2, 3, 4};
-    struct tb_call c = call_make(TB_SYRK, TB_F64, TB_F64, 1, 0);
-    c.uplo = 'U', c.ta = 'N', c.m = c.n = 1, c.k = 1, c.a = x, c.c = x + 1, c.ldc = 1;
-    c.lda = (int64_t)1 << 31;
-    cr_assert_not(fallback_call(&c));
-    cr_assert_eq(x[1], 2);
+    check_far_blocks(257, 3, 2);
+    check_far_blocks(2, 513, 3);
+    check_far_blocks(3, 2, 513);
+}
+
+/* Operands of a small call spread out over sparse memory. */
+static struct matrix spread(const struct matrix *m, int64_t far)
+{
+    struct matrix s = *m;
+    s.ld = far;
+    s.bytes =
+        (size_t)(far * (m->cols > 0 ? m->cols - 1 : 0) + m->rows + 1) * call_elem_bytes(m->type);
+    s.data = sparse(s.bytes);
+    for (int64_t j = 0; j < m->cols && m->rows > 0; j++)
+        memcpy(at(&s, 0, j), at(m, 0, j), (size_t)m->rows * call_elem_bytes(m->type));
+    return s;
+}
+
+static void gather(struct matrix *to, const struct matrix *from)
+{
+    for (int64_t j = 0; j < to->cols; j++)
+        memcpy(at(to, 0, j), at(from, 0, j), (size_t)to->rows * call_elem_bytes(to->type));
+}
+
+static void check_far_call(enum tb_op op, enum tb_type type, int64_t length, int i)
+{
+    const int64_t far = ((int64_t)1 << 31) + 5;
+    bool square = op == TB_SYMM || op == TB_HEMM || op == TB_TRMM || op == TB_TRSM;
+    struct tb_call c = call_make(op, type, type, 0.5L, 1);
+    c.side = i & 1 ? 'L' : 'R', c.uplo = i & 2 ? 'U' : 'L', c.ta = 'N', c.diag = 'N';
+    c.m = square && c.side == 'R' ? length : 3, c.n = square && c.side == 'L' ? length : 3;
+    c.k = square ? 0 : length;
+    struct operands o = operands_make(&c, 0);
+    struct matrix a = spread(&o.a, i & 4 ? far : o.a.ld), b = spread(&o.b, far),
+                  x = spread(&o.c, far);
+    c.a = a.data, c.lda = a.ld, c.c = x.data, c.ldc = x.ld;
+    if (c.b)
+        c.b = b.data, c.ldb = b.ld;
+    cr_assert(fallback_call(&c));
+    gather(&o.c, &x);
+    check(&c, &(struct tb_rect){.m = c.m, .n = c.n}, &o.a, &o.b, &o.old, &o.c);
+    munmap(a.data, a.bytes), munmap(b.data, b.bytes), munmap(x.data, x.bytes);
+    operands_free(&o);
+}
+
+Test(fallback_call, the_other_routines_with_far_leading_dimensions, .timeout = 120)
+{
+    for (int op = TB_SYMM; op < TB_OPS; op++)
+        for (size_t t = 0; t < 4; t++)
+            for (int i = 0; exists((enum tb_op)op, plain_types[t]) && i < 8; i++) {
+                check_far_call((enum tb_op)op, plain_types[t], 5, i);
+                check_far_call((enum tb_op)op, plain_types[t], 259, i);
+            }
 }
 
 /* ---- The library in use, and xerbla ---- */

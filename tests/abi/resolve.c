@@ -18,6 +18,8 @@
 #define TB_STUB_DIR "."
 #endif
 
+#define TB_REFERENCE_BLAS "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3" /* Debian's libblas3 */
+
 static const char *directory = TB_STUB_DIR;
 static int failures;
 
@@ -163,6 +165,18 @@ static void case_reference(void)
     expect_same(ask("dgemm_", NULL, false), "stub_reference.");
 }
 
+/* Somebody's CBLAS over OpenBLAS shows the marks of both. */
+static void case_not_reference(void)
+{
+    expect_same(ask("dgemm_", NULL, true), "stub_both.");
+}
+
+/* Our own openblas_get_config behind a reference BLAS does not make it an OpenBLAS. */
+static void case_reference_over_ours(void)
+{
+    expect(ask("dgemm_", NULL, true), "openblas", "stub_reference_ours.", false);
+}
+
 static void case_reference_next(void)
 {
     expect_same(ask("dgemm_", NULL, true), "stub_reference.");
@@ -269,6 +283,12 @@ static void case_only_ourselves(void)
     expect(ask("dgemm_", NULL, true), NULL, NULL, false);
 }
 
+static void case_openblas_is_ourselves(void)
+{
+    expect_same(ask("dgemm_", NULL, true), "libblas.so.3");
+    expect_same(ask("cblas_dgemm", NULL, true), "libblas.so.3");
+}
+
 static void *asking(void *stop)
 {
     char name[32];
@@ -314,42 +334,49 @@ struct test {
     const char *cpu_blas;  /* a stub, or a text that starts with '=' */
     const char *complaint; /* part of the one line expected on stderr; NULL: silence */
     int status;
+    const char *openblas, *blas; /* stubs installed as libopenblas.so.0 and libblas.so.3 */
 };
 
 static const struct test tests[] = {
-    {"next", case_next, "ours plain", NULL, NULL, 0},
-    {"nothing loaded", case_nothing_loaded, "ours", NULL, NULL, 0},
-    {"plugin", case_plugin, "ours", NULL, NULL, 0},
-    {"loaded RTLD_LOCAL", case_loaded_local, "ours", NULL, NULL, 0},
-    {"wheel", case_wheel, "ours", NULL, NULL, 0},
-    {"configured: missing", case_configured_refused, "ours plain", "=/nowhere.so",
-     "cannot be opened", 0},
-    {"configured: ourselves", case_configured_refused, "ours plain", "ours", "leads back", 0},
-    {"configured: second copy", case_configured_refused, "ours plain", "second", "leads back", 0},
-    {"configured: linked to us", case_configured_refused, "ours plain", "plugin_ours", "leads back",
-     0},
-    {"configured: wide", case_configured_wide, "ours plain", "wide", "64-bit integers", 0},
-    {"configured", case_configured, "ours plain", "other", NULL, 0},
-    {"configured: reference", case_configured_reference, "ours plain", "reference", NULL, 0},
-    {"reference", case_reference, "ours reference", NULL, NULL, 0},
-    {"reference, next", case_reference_next, "ours reference", "=next", NULL, 0},
-    {"wide", case_wide, "ours wide", NULL, NULL, 0},
-    {"wide, local", case_wide_local, "ours", NULL, NULL, 0},
-    {"wide by name", case_wide_by_name, "ours name64", NULL, NULL, 0},
-    {"second copy", case_second_copy, "ours second plain", NULL, NULL, 0},
-    {"second copy alone", case_second_copy_alone, "ours second", NULL, NULL, 0},
-    {"second copy, wide", case_second_copy_wide, "ours second wide", NULL, NULL, 0},
-    {"front", case_front, "other ours", NULL, NULL, 0},
-    {"dlopened", case_dlopened, "", NULL, NULL, 0},
-    {"shgemm, old", case_shgemm_old, "ours version21", NULL, NULL, 0},
-    {"shgemm, new", case_shgemm_new, "ours version31", NULL, NULL, 0},
-    {"threads", case_threads_of_the_library, "ours version21", NULL, NULL, 0},
-    {"mkl", case_mkl, "ours mkl", NULL, NULL, 0},
-    {"constructor", case_constructor, "ours", NULL, NULL, 0},
-    {"missing", case_missing, "ours", NULL, "undefined symbol: dxyzzy_", 127},
-    {"real reference", case_real_reference, "ours =/usr/lib/x86_64-linux-gnu/blas/libblas.so.3",
-     NULL, NULL, 0},
-    {"only ourselves", case_only_ourselves, "ours", NULL, NULL, 0},
+    {"next", case_next, "ours plain"},
+    {"nothing loaded", case_nothing_loaded, "ours"},
+    {"plugin", case_plugin, "ours"},
+    {"loaded RTLD_LOCAL", case_loaded_local, "ours"},
+    {"wheel", case_wheel, "ours"},
+    {"configured: missing", case_configured_refused, "ours plain", .cpu_blas = "=/nowhere.so",
+     .complaint = "cannot be opened"},
+    {"configured: ourselves", case_configured_refused, "ours plain", .cpu_blas = "ours",
+     .complaint = "leads back"},
+    {"configured: second copy", case_configured_refused, "ours plain", .cpu_blas = "second",
+     .complaint = "leads back"},
+    {"configured: linked to us", case_configured_refused, "ours plain", .cpu_blas = "plugin_ours",
+     .complaint = "leads back"},
+    {"configured: wide", case_configured_wide, "ours plain", .cpu_blas = "wide",
+     .complaint = "64-bit integers"},
+    {"configured", case_configured, "ours plain", .cpu_blas = "other"},
+    {"configured: reference", case_configured_reference, "ours plain", .cpu_blas = "reference"},
+    {"reference", case_reference, "ours reference"},
+    {"not reference", case_not_reference, "ours both"},
+    {"reference over ours", case_reference_over_ours, "ours reference_ours"},
+    {"reference, next", case_reference_next, "ours reference", .cpu_blas = "=next"},
+    {"wide", case_wide, "ours wide"},
+    {"wide, local", case_wide_local, "ours"},
+    {"wide by name", case_wide_by_name, "ours name64"},
+    {"second copy", case_second_copy, "ours second plain"},
+    {"second copy alone", case_second_copy_alone, "ours second"},
+    {"second copy, wide", case_second_copy_wide, "ours second wide"},
+    {"front", case_front, "other ours"},
+    {"dlopened", case_dlopened, ""},
+    {"shgemm, old", case_shgemm_old, "ours version21"},
+    {"shgemm, new", case_shgemm_new, "ours version31"},
+    {"threads", case_threads_of_the_library, "ours version21"},
+    {"mkl", case_mkl, "ours mkl"},
+    {"constructor", case_constructor, "ours"},
+    {"missing", case_missing, "ours", .complaint = "undefined symbol: dxyzzy_", .status = 127},
+    {"real reference", case_real_reference, "ours =" TB_REFERENCE_BLAS},
+    {"only ourselves", case_only_ourselves, "ours", .openblas = "second", .blas = "second"},
+    {"libopenblas is us", case_openblas_is_ourselves, "ours", .openblas = "second",
+     .blas = "plain"},
 };
 enum { TESTS = sizeof tests / sizeof tests[0] };
 
@@ -367,7 +394,7 @@ static void set_environment(const struct test *test, const char *links)
     if (test->cpu_blas)
         setenv("TILEBLAS_CPU_BLAS",
                *test->cpu_blas == '=' ? test->cpu_blas + 1 : file(test->cpu_blas), 1);
-    if (test->run == case_only_ourselves)
+    if (test->openblas)
         setenv("LD_LIBRARY_PATH", links, 1);
 }
 
@@ -404,40 +431,27 @@ static bool is_one_line(const char *text)
     return end && end[1] == '\0';
 }
 
+static void install(const char *links, const char *soname, const char *stub)
+{
+    char link[4200];
+    snprintf(link, sizeof link, "%s/%s", links, soname);
+    unlink(link);
+    if (stub && symlink(file(stub), link) != 0)
+        perror(link), failures++;
+}
+
 static void run_test(char *self, int index, const char *links)
 {
     const struct test *test = &tests[index];
     char text[4096];
+    install(links, "libopenblas.so.0", test->openblas);
+    install(links, "libblas.so.3", test->blas);
     int status = run_child(self, index, links, text, sizeof text);
     bool quiet = test->complaint ? strstr(text, test->complaint) && is_one_line(text) : !*text;
     if (status == test->status && quiet)
         return;
     failures++;
     printf("FAIL %s: status %d, stderr \"%s\"\n", test->name, status, text);
-}
-
-static void make_links(char *links)
-{
-    static const char *const names[] = {"libopenblas.so.0", "libblas.so.3"};
-    char link[4200];
-    if (!mkdtemp(links))
-        return;
-    for (int i = 0; i < 2; i++) {
-        snprintf(link, sizeof link, "%s/%s", links, names[i]);
-        if (symlink(file("second"), link) != 0)
-            perror(link);
-    }
-}
-
-static void remove_links(const char *links)
-{
-    static const char *const names[] = {"libopenblas.so.0", "libblas.so.3"};
-    char link[4200];
-    for (int i = 0; i < 2; i++) {
-        snprintf(link, sizeof link, "%s/%s", links, names[i]);
-        unlink(link);
-    }
-    rmdir(links);
 }
 
 int main(int argc, char **argv)
@@ -450,10 +464,17 @@ int main(int argc, char **argv)
         tests[atoi(argv[1]) % TESTS].run();
         return failures > 0;
     }
-    make_links(links);
-    for (int i = 0; i < TESTS; i++)
-        run_test(argv[0], i, links);
-    remove_links(links);
+    if (!mkdtemp(links))
+        return 1;
+    for (int i = 0; i < TESTS; i++) {
+        if (tests[i].run == case_real_reference && access(TB_REFERENCE_BLAS, R_OK) != 0)
+            printf("left out, not installed: " TB_REFERENCE_BLAS "\n");
+        else
+            run_test(argv[0], i, links);
+    }
+    install(links, "libopenblas.so.0", NULL);
+    install(links, "libblas.so.3", NULL);
+    rmdir(links);
     printf("%d of %d cases failed\n", failures, (int)TESTS);
     return failures > 0;
 }

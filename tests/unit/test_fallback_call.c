@@ -600,6 +600,27 @@ Test(fallback_call, alpha_zero_reads_neither_a_nor_b)
         }
 }
 
+static int64_t recorded_k;
+
+static void record(const char *ta, const char *tb, const int *m, const int *n, const int *k)
+{
+    (void)ta, (void)tb, (void)m, (void)n;
+    recorded_k = *k;
+}
+
+/* Some kernels read A and B whatever alpha is, but none with k = 0. */
+Test(fallback_rect, alpha_zero_goes_out_as_k_zero)
+{
+    struct tb_cpu cpu = {.fn = (tb_fn)record};
+    float x = 1;
+    struct tb_call c = call_make(TB_GEMM, TB_F32, TB_F32, 0, 1);
+    c.cpu = &cpu, c.ta = c.tb = 'N', c.m = c.n = c.k = c.lda = c.ldb = c.ldc = 1;
+    c.a = c.b = c.c = &x;
+    recorded_k = -1;
+    cr_assert(fallback_rect(&c, &(struct tb_rect){.m = 1, .n = 1}));
+    cr_assert_eq(recorded_k, 0);
+}
+
 Test(fallback_call, trsm_and_trmm_with_alpha_zero_clear_b)
 {
     for (int op = TB_TRMM; op <= TB_TRSM; op++) {
@@ -768,8 +789,8 @@ Test(fallback_find, tells_path_and_threads)
     cr_assert_eq(found.fn, found.origin);
     cr_assert_not(found.wide);
     cr_assert_str_not_empty(fallback_path());
-    int (*get)(void) = (int (*)(void))openblas_symbol("openblas_get_num_threads");
-    cr_assert_eq(fallback_threads(), get());
+    int (*ask)(void) = (int (*)(void))openblas_symbol("openblas_get_num_threads");
+    cr_assert_eq(fallback_threads(), ask());
     cr_assert_null((void *)fallback_find("no_such_routine_", NULL, true).fn);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A plugin linked with a BLAS of its own, opened RTLD_LOCAL as Python opens its extensions. With
  * STUB_CONSTRUCTOR it asks while the loader's lock is held. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>

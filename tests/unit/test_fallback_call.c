@@ -2,6 +2,7 @@
  * Every routine the fallback computes from a descriptor, against its definition in long double:
  * sizes around the panel edges, guard pages behind the operands, NaN in everything that must not be
  * read. */
+#define _GNU_SOURCE
 #include "../../fallback/fallback.h"
 #include "../../fallback/half.h"
 

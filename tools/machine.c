@@ -122,7 +122,7 @@ static void print_configuration(void)
         }
     if (!any)
         printf("  no TILEBLAS_ variable is set\n");
-    machine_check(flag);
+    machine_check(getenv, flag);
 }
 
 static void print_threshold(void)
@@ -137,10 +137,10 @@ static void print_threshold(void)
                volume, ceil(cbrt(volume)));
 }
 
-void machine_check(void (*complain)(const char *line))
+void machine_check(char *(*lookup)(const char *name), void (*complain)(const char *line))
 {
     struct tb_conf conf;
-    conf_parse(&conf, getenv, complain);
+    conf_parse(&conf, lookup, complain);
 }
 
 int machine_report(void)

@@ -6,7 +6,8 @@
 /* Prints the report; returns the exit status of the command. */
 int machine_report(void);
 
-/* One line per bad value in the environment, through `complain`, as the library would say it. */
-void machine_check(void (*complain)(const char *line));
+/* One line per bad value that `lookup` hands out, through `complain`, as the library would say it.
+ */
+void machine_check(char *(*lookup)(const char *name), void (*complain)(const char *line));
 
 #endif

@@ -48,12 +48,22 @@ static void print_help(void)
         "options of run:\n",
         stdout);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        printf("  %s%s\n                  %s\n", options[i].name,
+        printf("  %s%-*s%s\n", options[i].name, 18 - (int)strlen(options[i].name),
                options[i].fallback != NULL ? "[=N]" : "=VALUE", options[i].help);
     fputs("\nSee tileblas(1), and libtileblas(7) for the environment.\n", stdout);
 }
 
+static bool given[sizeof options / sizeof *options]; /* on the command line */
 static bool bad_value;
+
+/* The environment as far as options set it: what a user's shell holds is not ours to refuse. */
+static char *lookup_given(const char *name)
+{
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (given[i] && strcmp(options[i].variable, name) == 0)
+            return getenv(name);
+    return NULL;
+}
 
 static void complain_option(const char *line)
 {
@@ -76,7 +86,8 @@ static bool take_option(const char *text)
             continue;
         if (value == NULL)
             value = option->fallback;
-        return value != NULL && setenv(option->variable, value, 1) == 0;
+        given[i] = value != NULL && setenv(option->variable, value, 1) == 0;
+        return given[i];
     }
     return false;
 }
@@ -116,7 +127,6 @@ static void warn_out_of_reach(const char *path)
 static int run(int count, char **words)
 {
     int at = 0;
-    bool any = false;
     for (; at < count && words[at][0] == '-'; at++) {
         if (strcmp(words[at], "--") == 0) {
             at++;
@@ -127,16 +137,16 @@ static int run(int count, char **words)
             print_usage(stderr);
             return EXIT_USAGE;
         }
-        any = true;
     }
     if (at >= count) {
         print_usage(stderr);
         return EXIT_USAGE;
     }
-    if (any)
-        machine_check(complain_option);
-    if (bad_value)
+    machine_check(lookup_given, complain_option);
+    if (bad_value) {
+        fprintf(stderr, "tileblas: %s was not started\n", words[at]);
         return EXIT_USAGE;
+    }
     if (!set_preload())
         return EXIT_OURS;
     char *path = scan_find_program(words[at]);

@@ -1,55 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tileblas.h: prototypes of the BLAS extensions in libtileblas that most <cblas.h> lack: products of
- * 16-bit matrices, batches, and products of which only a triangle is wanted. For C and C++. Nobody needs
- * this header for the standard routines: their prototypes are those of <cblas.h>. */
+ * tileblas.h: prototypes of the BLAS extensions in libtileblas that most <cblas.h> lack: products
+ * of 16-bit matrices, batches, and products of which only a triangle is wanted. For C and C++.
+ * Nobody needs this header for the standard routines: their prototypes are those of <cblas.h>. */
 #ifndef TILEBLAS_H
 #define TILEBLAS_H
 
 #include <stdint.h>
 
-#define TILEBLAS_VERSION "0.1.0"
+#define TILEBLAS_VERSION        "0.1.0"
 #define TILEBLAS_VERSION_NUMBER 100 /* 10000 * major + 100 * minor + patch */
 
 /* NAMES
  *
- * Every routine is declared here as tileblas_NAME and tileblas_NAME_64. These are the library's exported
- * cblas_NAME and cblas_NAME_64 under a C name that no other header uses, so they compile beside any
- * version of any <cblas.h>.
+ * Every routine is declared here as tileblas_NAME and tileblas_NAME_64. These are the library's
+ * exported cblas_NAME and cblas_NAME_64 under a C name that no other header uses, so they compile
+ * beside any version of any <cblas.h>.
  *
  * The usual names cblas_NAME and cblas_NAME_64 are declared too
  *   - all of them, if no <cblas.h> was included before this header;
  *   - after a <cblas.h>, only those that no <cblas.h> is known to declare (hgemm, gemm_f16f16f32,
- *     gemm_bf16bf16f32, and the _64 forms of the others but gemmtr): what it does declare depends on its
- *     version. Define TILEBLAS_CBLAS_NAMES to get all of them from here (for a <cblas.h> that is older).
+ *     gemm_bf16bf16f32, and the _64 forms of the others but gemmtr): what it does declare depends
+ * on its version. Define TILEBLAS_CBLAS_NAMES to get all of them from here (for a <cblas.h> that is
+ * older).
  *   - none after oneMKL's header, which declares them.
- * So include <cblas.h>, if at all, before this header. Define TILEBLAS_NO_CBLAS_NAMES for none of them,
- * TILEBLAS_NO_FORTRAN_NAMES for none of the Fortran forms at the end.
+ * So include <cblas.h>, if at all, before this header. Define TILEBLAS_NO_CBLAS_NAMES for none of
+ * them, TILEBLAS_NO_FORTRAN_NAMES for none of the Fortran forms at the end.
  *
  * UNITS
  *
- * Sizes, leading dimensions and strides count elements, never bytes. A plain name takes 32-bit integers
- * (int), a name with _64 takes int64_t. Flags have the values of CBLAS:
- *   order 101 row-major, 102 column-major; trans 111 no, 112 transposed, 113 conjugate transposed;
- *   uplo 121 upper, 122 lower.
- * Column-major, with op(X) = X, X' or conj(X'):
- *   gemm          C = alpha op(A) op(B) + beta C;  op(A) is m x k, op(B) k x n, C m x n
- *                 lda >= max(1, rows of A as stored): m, or k if transposed; ldb: k, or n; ldc: m
- *   gemmt, gemmtr the same with m = n, touching only the triangle uplo of C
- * Row-major: leading dimensions count the columns as stored instead of the rows.
- * beta = 0: C is not read. alpha = 0 or k = 0: A and B are not read.
+ * Sizes, leading dimensions and strides count elements, never bytes. A plain name takes 32-bit
+ * integers (int), a name with _64 takes int64_t. Flags have the values of CBLAS: order 101
+ * row-major, 102 column-major; trans 111 no, 112 transposed, 113 conjugate transposed; uplo 121
+ * upper, 122 lower. Column-major, with op(X) = X, X' or conj(X'): gemm          C = alpha op(A)
+ * op(B) + beta C;  op(A) is m x k, op(B) k x n, C m x n lda >= max(1, rows of A as stored): m, or k
+ * if transposed; ldb: k, or n; ldc: m gemmt, gemmtr the same with m = n, touching only the triangle
+ * uplo of C Row-major: leading dimensions count the columns as stored instead of the rows. beta =
+ * 0: C is not read. alpha = 0 or k = 0: A and B are not read.
  *
- * 16-BIT TYPES are bit patterns in a uint16_t, scalars by value among them (an argument of type _Float16
- * would travel in another register). The product is accumulated in single precision and rounded once.
+ * 16-BIT TYPES are bit patterns in a uint16_t, scalars by value among them (an argument of type
+ * _Float16 would travel in another register). The product is accumulated in single precision and
+ * rounded once.
  *
- * ERRORS: a bad argument is reported to xerbla_ with its number as the Fortran form counts it, and C is
- * left untouched. Nothing is returned. A batch is checked as a whole before anything is written.
- * C must not overlap A or B, nor one C of a batch another. See libtileblas(7). */
+ * ERRORS: a bad argument is reported to xerbla_ with its number as the Fortran form counts it, and
+ * C is left untouched. Nothing is returned. A batch is checked as a whole before anything is
+ * written. C must not overlap A or B, nor one C of a batch another. See libtileblas(7). */
 
 typedef uint16_t tileblas_half;     /* IEEE 754 binary16 */
 typedef uint16_t tileblas_bfloat16; /* upper half of a binary32 */
 
-/* After a <cblas.h> flags have its enum types, so that its own constants pass without a cast and equal
- * declarations agree; else they are int. Both travel alike. */
+/* After a <cblas.h> flags have its enum types, so that its own constants pass without a cast and
+ * equal declarations agree; else they are int. Both travel alike. */
 #if defined(CBLAS_H) || defined(__GSL_CBLAS_H__)
 #define TILEBLAS_AFTER_CBLAS 1
 typedef enum CBLAS_ORDER tileblas_order;
@@ -76,7 +76,8 @@ extern "C" {
     (tileblas_order order, tileblas_uplo uplo, tileblas_trans transa, tileblas_trans transb, I n,  \
      I k, S alpha, const T *a, I lda, const T *b, I ldb, S beta, T *c, I ldc)
 
-/* Product i multiplies a + i stride_a and b + i stride_b into c + i stride_c, i = 0 ... count - 1. */
+/* Product i multiplies a + i stride_a and b + i stride_b into c + i stride_c, i = 0 ... count - 1.
+ */
 #define TILEBLAS_STRIDED(I, S, AB, C)                                                              \
     (tileblas_order order, tileblas_trans transa, tileblas_trans transb, I m, I n, I k, S alpha,   \
      const AB *a, I lda, I stride_a, const AB *b, I ldb, I stride_b, S beta, C *c, I ldc,          \
@@ -120,8 +121,10 @@ extern "C" {
       TILEBLAS_BATCH(int64_t, float, float, float))                                                \
     X(dgemm_batch, TILEBLAS_BATCH(int, double, double, double),                                    \
       TILEBLAS_BATCH(int64_t, double, double, double))                                             \
-    X(cgemm_batch, TILEBLAS_BATCH(int, void, void, void), TILEBLAS_BATCH(int64_t, void, void, void)) \
-    X(zgemm_batch, TILEBLAS_BATCH(int, void, void, void), TILEBLAS_BATCH(int64_t, void, void, void)) \
+    X(cgemm_batch, TILEBLAS_BATCH(int, void, void, void),                                          \
+      TILEBLAS_BATCH(int64_t, void, void, void))                                                   \
+    X(zgemm_batch, TILEBLAS_BATCH(int, void, void, void),                                          \
+      TILEBLAS_BATCH(int64_t, void, void, void))                                                   \
     X(sgemm_batch_strided, TILEBLAS_STRIDED(int, float, float, float),                             \
       TILEBLAS_STRIDED(int64_t, float, float, float))                                              \
     X(dgemm_batch_strided, TILEBLAS_STRIDED(int, double, double, double),                          \
@@ -140,14 +143,16 @@ extern "C" {
 #define TILEBLAS_SHARED_GEMMT(X)                                                                   \
     X(sgemmt, TILEBLAS_GEMMT(int, float, float), TILEBLAS_GEMMT(int64_t, float, float))            \
     X(dgemmt, TILEBLAS_GEMMT(int, double, double), TILEBLAS_GEMMT(int64_t, double, double))        \
-    X(cgemmt, TILEBLAS_GEMMT(int, const void *, void), TILEBLAS_GEMMT(int64_t, const void *, void)) \
+    X(cgemmt, TILEBLAS_GEMMT(int, const void *, void),                                             \
+      TILEBLAS_GEMMT(int64_t, const void *, void))                                                 \
     X(zgemmt, TILEBLAS_GEMMT(int, const void *, void), TILEBLAS_GEMMT(int64_t, const void *, void))
 
 /* The newer name of gemmt. */
 #define TILEBLAS_SHARED_GEMMTR(X)                                                                  \
     X(sgemmtr, TILEBLAS_GEMMT(int, float, float), TILEBLAS_GEMMT(int64_t, float, float))           \
     X(dgemmtr, TILEBLAS_GEMMT(int, double, double), TILEBLAS_GEMMT(int64_t, double, double))       \
-    X(cgemmtr, TILEBLAS_GEMMT(int, const void *, void), TILEBLAS_GEMMT(int64_t, const void *, void)) \
+    X(cgemmtr, TILEBLAS_GEMMT(int, const void *, void),                                            \
+      TILEBLAS_GEMMT(int64_t, const void *, void))                                                 \
     X(zgemmtr, TILEBLAS_GEMMT(int, const void *, void), TILEBLAS_GEMMT(int64_t, const void *, void))
 
 #define TILEBLAS_SHARED(X)                                                                         \
@@ -178,9 +183,10 @@ TILEBLAS_SHARED_GEMMTR(TILEBLAS_PLAIN64)
 #endif
 #endif
 
-/* FORTRAN FORMS: NAME_ with int, NAME_64_ with int64_t; every argument a pointer, flags are letters of
- * which the first counts ("N", "T", "C"; "U", "L"), no order: column-major. The lengths that a Fortran
- * compiler adds for the letters may be left out. Batches have arrays where the CBLAS form has them. */
+/* FORTRAN FORMS: NAME_ with int, NAME_64_ with int64_t; every argument a pointer, flags are letters
+ * of which the first counts ("N", "T", "C"; "U", "L"), no order: column-major. The lengths that a
+ * Fortran compiler adds for the letters may be left out. Batches have arrays where the CBLAS form
+ * has them. */
 
 #define TILEBLAS_F_GEMM(I, S, AB, C)                                                               \
     (const char *transa, const char *transb, const I *m, const I *n, const I *k, const S *alpha,   \
@@ -230,7 +236,7 @@ TILEBLAS_SHARED_GEMMTR(TILEBLAS_PLAIN64)
     X(cgemmtr, TILEBLAS_F_GEMMT(I, void))                                                          \
     X(zgemmtr, TILEBLAS_F_GEMMT(I, void))
 
-#define TILEBLAS_F_PLAIN(NAME, LIST) void NAME##_ LIST;
+#define TILEBLAS_F_PLAIN(NAME, LIST)   void NAME##_ LIST;
 #define TILEBLAS_F_PLAIN64(NAME, LIST) void NAME##_64_ LIST;
 
 /* <f77blas.h> declares some of them without types. */

@@ -21,14 +21,14 @@ static const char *const standard[] = {"/lib/x86_64-linux-gnu",
                                        "/usr/lib"};
 
 /* Takes the path if it is an x86-64 library; frees it if not. */
-static char *accept(char *path, struct elf_file *file)
+static char *accept(char *path, struct binary *file)
 {
     if (path == NULL)
         return NULL;
-    elf_open(file, path);
-    if (file->kind == ELF_OBJECT)
+    binary_open(file, path);
+    if (file->kind == BINARY_OBJECT)
         return path;
-    elf_close(file);
+    binary_close(file);
     free(path);
     return NULL;
 }
@@ -79,7 +79,7 @@ static char *expand(const char *text, size_t length, const char *object)
 
 /* Tries every folder of a list separated by colons (`also`: or by that). */
 static char *in_list(const char *list, char also, const char *name, const char *object,
-                     struct elf_file *file)
+                     struct binary *file)
 {
     while (list != NULL) {
         size_t length = 0;
@@ -135,7 +135,7 @@ static char *cache_lookup(const char *cache, size_t size, const char *name)
     return NULL;
 }
 
-static char *in_cache(const char *name, struct elf_file *file)
+static char *in_cache(const char *name, struct binary *file)
 {
     struct stat status;
     char *found = NULL;
@@ -154,7 +154,7 @@ static char *in_cache(const char *name, struct elf_file *file)
     return accept(found, file);
 }
 
-char *libpath_open(const char *name, const struct libpath_loader *by, struct elf_file *file)
+char *libpath_open(const char *name, const struct libpath_loader *by, struct binary *file)
 {
     char *found = NULL;
     if (strchr(name, '/') != NULL)

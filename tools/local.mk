@@ -1,11 +1,11 @@
 # The tileblas command. It contains the library's own parts, so that `tileblas info` shows what a program
 # would get, and is linked with neither of the two libraries.
-
 bin_PROGRAMS += tools/tileblas
 tools_tileblas_SOURCES = \
 	tools/tileblas.c tools/machine.c tools/machine.h tools/scan.c tools/scan.h \
-	tools/elf.c tools/elf.h tools/libpath.c tools/libpath.h tools/doors.c tools/doors.h \
+	tools/binary.c tools/binary.h tools/libpath.c tools/libpath.h tools/doors.c tools/doors.h \
 	tools/library.c tools/library.h
+tools_tileblas_CFLAGS = $(strict_cflags)
 tools_tileblas_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE \
 	-DTB_BINDIR='"$(bindir)"' -DTB_LIBDIR='"$(libdir)"'
-tools_tileblas_LDADD = libtbcore.la -ldl -lpthread -lm
+tools_tileblas_LDADD = libtbcore.la libtbdev.la -lm

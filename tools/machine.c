@@ -13,6 +13,7 @@
 #include "../src/conf.h"
 #include "../src/device.h"
 #include "../src/route.h"
+#include "../src/version.h"
 #include "library.h"
 
 extern char **environ;
@@ -30,7 +31,7 @@ static const struct variable {
 static void print_library(void)
 {
     char *path = library_preload();
-    printf("tileblas %s\n", PACKAGE_VERSION);
+    printf("tileblas %s\n", TB_VERSION);
     printf("library:   %s\n", path != NULL ? path : "libtileblas-preload.so not found");
     free(path);
 }

@@ -16,23 +16,25 @@
 #include "doors.h"
 #include "libpath.h"
 
+#define MARKER "tileblas_marker" /* what tells our libraries from all others */
+
 enum { OBJECTS_MAX = 1024, NAMES_SHOWN = 8 };
 
 struct use {
     const char *name;
-    unsigned use; /* enum elf_use */
+    unsigned use; /* enum binary_use */
     bool bare;
 };
 
 struct object {
     const char *asked; /* the name it was asked for by */
     char *path;        /* owned; NULL: not found */
-    struct elf_file file;
+    struct binary file;
     struct libpath_loader loader;
     int parent; /* -1: the root */
     struct use *uses;
     size_t use_count;
-    bool loads_more, closed_lapack;
+    bool loads_more, closed_lapack, ours;
 };
 
 struct scan {
@@ -54,20 +56,20 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-static bool is_program(const struct elf_file *file)
+static bool is_program(const struct binary *file)
 {
-    return file->kind == ELF_OBJECT && (file->interp != NULL || file->pie || !file->library_type) &&
-           file->soname == NULL;
+    return file->kind == BINARY_OBJECT &&
+           (file->interp != NULL || file->pie || !file->library_type) && file->soname == NULL;
 }
 
-const char *scan_no_preload(const char *path, const struct elf_file *file)
+const char *scan_no_preload(const char *path, const struct binary *file)
 {
     struct stat status;
-    if (file->kind == ELF_FOREIGN)
+    if (file->kind == BINARY_FOREIGN)
         return "it is not an x86-64 program";
-    if (file->kind == ELF_OBJECT && file->interp == NULL && is_program(file))
+    if (file->kind == BINARY_OBJECT && file->interp == NULL && is_program(file))
         return "it is statically linked: no dynamic linker runs";
-    if (stat(path, &status) != 0 || file->kind == ELF_SCRIPT)
+    if (stat(path, &status) != 0 || file->kind == BINARY_SCRIPT)
         return NULL; /* Linux ignores the set-uid bit of scripts */
     if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid())
         return "it is set-uid: the dynamic linker ignores preloads outside the system folders";
@@ -123,20 +125,17 @@ static const char *blas_kind(const char *name)
     return NULL;
 }
 
-static bool is_ours(const struct object *object)
-{
-    return strncmp(base_name(object->asked), "libtileblas", 11) == 0 ||
-           (object->file.soname != NULL && strncmp(object->file.soname, "libtileblas", 11) == 0);
-}
-
 static void collect(void *context, const char *name, unsigned use)
 {
     struct object *object = context;
     struct door door;
-    if ((use & ELF_IMPORTED) != 0 && (strcmp(name, "dlopen") == 0 || strcmp(name, "dlmopen") == 0))
+    if ((use & BINARY_IMPORTED) != 0 &&
+        (strcmp(name, "dlopen") == 0 || strcmp(name, "dlmopen") == 0))
         object->loads_more = true;
-    if ((use & ELF_IMPORTED) != 0 && door_is_closed_lapack(name))
+    if ((use & BINARY_IMPORTED) != 0 && door_is_closed_lapack(name))
         object->closed_lapack = true;
+    if ((use & BINARY_EXPORTED) != 0 && strcmp(name, MARKER) == 0)
+        object->ours = true;
     if (!door_parse(name, &door))
         return;
     for (size_t i = 0; i < object->use_count; i++)
@@ -154,7 +153,7 @@ static void collect(void *context, const char *name, unsigned use)
 static bool exports_use(const struct object *object, const char *name)
 {
     for (size_t i = 0; i < object->use_count; i++)
-        if ((object->uses[i].use & ELF_EXPORTED) != 0 && strcmp(object->uses[i].name, name) == 0)
+        if ((object->uses[i].use & BINARY_EXPORTED) != 0 && strcmp(object->uses[i].name, name) == 0)
             return true;
     return false;
 }
@@ -187,13 +186,13 @@ static int by_name(const void *a, const void *b)
 /* Reads the symbols of an object into its sorted list of uses. */
 static void uses_take(struct object *object)
 {
-    elf_symbols(&object->file, collect, object);
+    binary_symbols(&object->file, collect, object);
     if (object->use_count != 0)
         qsort(object->uses, object->use_count, sizeof *object->uses, by_name);
 }
 
 static void object_add(struct scan *scan, const char *asked, int parent, char *path,
-                       const struct elf_file *file)
+                       const struct binary *file)
 {
     struct object *object = &scan->objects[scan->count];
     *object = (struct object){.asked = asked, .path = path, .file = *file, .parent = parent};
@@ -207,7 +206,7 @@ static void object_add(struct scan *scan, const char *asked, int parent, char *p
 }
 
 /* Opens the root (taking over `path` and `file`) and everything it needs. */
-static bool scan_open(struct scan *scan, char *path, const struct elf_file *file)
+static bool scan_open(struct scan *scan, char *path, const struct binary *file)
 {
     *scan = (struct scan){.objects = calloc(OBJECTS_MAX, sizeof *scan->objects)};
     if (scan->objects == NULL)
@@ -217,7 +216,7 @@ static bool scan_open(struct scan *scan, char *path, const struct elf_file *file
     for (int i = 0; i < scan->count; i++) {
         const struct object *by = &scan->objects[i];
         for (size_t n = 0; n < by->file.needed_count; n++) {
-            struct elf_file found;
+            struct binary found;
             if (scan->count == OBJECTS_MAX || already_open(scan, by->file.needed[n]))
                 continue;
             char *at = libpath_open(by->file.needed[n], &by->loader, &found);
@@ -232,7 +231,7 @@ static void scan_close(struct scan *scan)
     for (int i = scan->count - 1; i >= 0; i--) {
         free(scan->objects[i].uses);
         free(scan->objects[i].path);
-        elf_close(&scan->objects[i].file);
+        binary_close(&scan->objects[i].file);
     }
     free(scan->objects);
 }
@@ -243,14 +242,14 @@ static struct tally tally_take(const struct scan *scan, const struct object *obj
     const struct object *root = &scan->objects[0];
     for (size_t i = 0; i < object->use_count; i++) {
         const struct use *use = &object->uses[i];
-        bool inside = (use->use & ELF_EXPORTED) != 0;
-        if ((use->use & (ELF_IMPORTED | ELF_EXPORTED)) == 0)
+        bool inside = (use->use & BINARY_EXPORTED) != 0;
+        if ((use->use & (BINARY_IMPORTED | BINARY_EXPORTED)) == 0)
             tally.private ++;
         else if (scan->program && exports_use(root, use->name))
             tally.own++;
         else if (inside && object->file.symbolic)
             tally.symbolic++;
-        else if (inside && (use->use & ELF_BY_NAME) == 0)
+        else if (inside && (use->use & BINARY_BY_NAME) == 0)
             continue; /* only offered to others */
         else if (use->bare)
             tally.bare++;
@@ -325,7 +324,7 @@ static void print_calls(const struct scan *scan, struct tally *total)
     for (int i = 0; i < scan->count; i++) {
         const struct object *object = &scan->objects[i];
         struct tally tally = tally_take(scan, object);
-        if (is_ours(object) || tally_sum(&tally) == 0)
+        if (object->ours || tally_sum(&tally) == 0)
             continue;
         if (!any)
             printf("calls of level-3 BLAS:\n");
@@ -354,7 +353,7 @@ static const struct object *before_us(const struct scan *scan, bool *linked)
     *linked = false;
     const struct object *ours = NULL, *other = NULL;
     for (int i = 1; i < scan->count && ours == NULL; i++) {
-        if (is_ours(&scan->objects[i]))
+        if (scan->objects[i].ours)
             ours = &scan->objects[i];
         else if (other == NULL && (exports_use(&scan->objects[i], "dgemm_") ||
                                    exports_use(&scan->objects[i], "cblas_dgemm")))
@@ -371,7 +370,7 @@ static void print_verdict(const struct scan *scan, const struct tally *total)
     const char *what = scan->program ? "program" : "library";
     bool linked;
     const struct object *before = before_us(scan, &linked);
-    if (is_ours(root))
+    if (root->ours)
         printf("verdict: this is libtileblas itself\n");
     else if (linked && before == NULL && total->own == 0)
         printf("verdict: caught: linked with libtileblas, no preload needed\n");
@@ -421,7 +420,7 @@ static void print_notes(const struct scan *scan)
             "without a BLAS call that can be caught\n");
 }
 
-static int report_object(char *path, const struct elf_file *file)
+static int report_object(char *path, const struct binary *file)
 {
     struct scan scan;
     struct tally total = {0};
@@ -456,21 +455,21 @@ static char *script_program(const char *line)
     return env ? scan_find_program(next) : strdup(word);
 }
 
-static int report_script(const char *path, const struct elf_file *script)
+static int report_script(const char *path, const struct binary *script)
 {
-    struct elf_file file;
+    struct binary file;
     char *program = script_program(script->script);
     printf("%s: script, run by %s\n", path, program != NULL ? program : script->script);
     if (program == NULL) {
         fprintf(stderr, "tileblas: %s: its interpreter was not found\n", path);
         return 1;
     }
-    elf_open(&file, program);
-    if (file.kind == ELF_OBJECT)
+    binary_open(&file, program);
+    if (file.kind == BINARY_OBJECT)
         return report_object(program, &file);
     printf("verdict: unknown: the interpreter is not an x86-64 program%s\n",
-           file.kind == ELF_SCRIPT ? " but a script itself" : "");
-    elf_close(&file);
+           file.kind == BINARY_SCRIPT ? " but a script itself" : "");
+    binary_close(&file);
     free(program);
     return 0;
 }
@@ -488,8 +487,8 @@ static int walk_file(const char *path, const struct stat *status, int type, stru
     (void)position;
     if (type != FTW_F)
         return 0;
-    elf_open(&object.file, path);
-    if (object.file.kind == ELF_OBJECT) {
+    binary_open(&object.file, path);
+    if (object.file.kind == BINARY_OBJECT) {
         struct scan scan = {.objects = &object, .count = 1, .program = is_program(&object.file)};
         uses_take(&object);
         struct tally tally = tally_take(&scan, &object);
@@ -504,7 +503,7 @@ static int walk_file(const char *path, const struct stat *status, int type, stru
         }
         free(object.uses);
     }
-    elf_close(&object.file);
+    binary_close(&object.file);
     return 0;
 }
 
@@ -529,7 +528,7 @@ static int report_folder(const char *path)
 int scan_report(const char *argument)
 {
     struct stat status;
-    struct elf_file file;
+    struct binary file;
     char *path = scan_find_program(argument);
     if (path == NULL)
         path = strdup(argument);
@@ -543,20 +542,20 @@ int scan_report(const char *argument)
         free(path);
         return result;
     }
-    elf_open(&file, path);
-    if (file.kind == ELF_OBJECT)
+    binary_open(&file, path);
+    if (file.kind == BINARY_OBJECT)
         return report_object(path, &file);
     int result = 1;
-    if (file.kind == ELF_SCRIPT)
+    if (file.kind == BINARY_SCRIPT)
         result = report_script(path, &file);
-    else if (file.kind == ELF_UNREADABLE)
+    else if (file.kind == BINARY_UNREADABLE)
         fprintf(stderr, "tileblas: %s: cannot be read\n", argument);
     else
         fprintf(stderr, "tileblas: %s: %s\n", argument,
-                file.kind == ELF_FOREIGN  ? "not an x86-64 program"
-                : file.kind == ELF_BROKEN ? "damaged ELF file"
-                                          : "neither program, library, script nor folder");
-    elf_close(&file);
+                file.kind == BINARY_FOREIGN  ? "not an x86-64 program"
+                : file.kind == BINARY_BROKEN ? "damaged ELF file"
+                                             : "neither program, library, script nor folder");
+    binary_close(&file);
     free(path);
     return result;
 }

@@ -6,10 +6,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "elf.h"
+#include "binary.h"
 
 /* Why the dynamic linker would not preload into this program; NULL if it would. */
-const char *scan_no_preload(const char *path, const struct elf_file *file);
+const char *scan_no_preload(const char *path, const struct binary *file);
 
 /* The program an argument means: a path if it has a slash, else looked up in PATH as the shell
  * does. To be freed; NULL if there is none. */

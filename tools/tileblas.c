@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "../src/version.h"
 #include "library.h"
 #include "machine.h"
 #include "scan.h"
@@ -116,12 +117,12 @@ static bool set_preload(void)
 /* A program that cannot be preloaded still runs, but not without a word. */
 static void warn_out_of_reach(const char *path)
 {
-    struct elf_file file;
-    elf_open(&file, path);
+    struct binary file;
+    binary_open(&file, path);
     const char *why = scan_no_preload(path, &file);
     if (why != NULL)
         fprintf(stderr, "tileblas: calls of %s will not be caught: %s\n", path, why);
-    elf_close(&file);
+    binary_close(&file);
 }
 
 static int run(int count, char **words)
@@ -171,7 +172,7 @@ int main(int count, char **words)
     else if (count == 2 && strcmp(words[1], "--help") == 0)
         print_help();
     else if (count == 2 && strcmp(words[1], "--version") == 0)
-        printf("tileblas %s\n", PACKAGE_VERSION);
+        printf("tileblas %s\n", TB_VERSION);
     else {
         if (count >= 2)
             fprintf(stderr, "tileblas: unknown command %s\n", words[1]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reader of x86-64 ELF files for `tileblas info` and `tileblas run`. The file is mapped, never
  * loaded and never executed. Addresses are turned into offsets through the PT_LOAD headers; every
- * access goes through a bounds check, so that a damaged file ends as ELF_BROKEN or as fewer
+ * access goes through a bounds check, so that a damaged file ends as BINARY_BROKEN or as fewer
  * symbols, not as a crash. */
-#include "elf.h"
+#include "binary.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@ struct table {
     size_t bytes;
 };
 
-struct elf_private {
+struct binary_private {
     struct table dynsym, symtab; /* of Elf64_Sym */
     struct table dynstr, strtab;
     struct table rela, jmprel; /* of Elf64_Rela */
@@ -26,7 +26,7 @@ struct elf_private {
 };
 
 /* `bytes` at `offset` of the file, or NULL. */
-static const void *span(const struct elf_file *file, uint64_t offset, uint64_t bytes)
+static const void *span(const struct binary *file, uint64_t offset, uint64_t bytes)
 {
     if (offset > file->size || bytes > file->size - offset)
         return NULL;
@@ -41,7 +41,7 @@ static const char *text_at(struct table strings, uint64_t offset)
     return (const char *)strings.at + offset;
 }
 
-static bool header_read(const struct elf_file *file, Elf64_Ehdr *out)
+static bool header_read(const struct binary *file, Elf64_Ehdr *out)
 {
     const void *at = span(file, 0, sizeof *out);
     if (at == NULL)
@@ -50,7 +50,7 @@ static bool header_read(const struct elf_file *file, Elf64_Ehdr *out)
     return true;
 }
 
-static bool segment_read(const struct elf_file *file, const Elf64_Ehdr *head, unsigned i,
+static bool segment_read(const struct binary *file, const Elf64_Ehdr *head, unsigned i,
                          Elf64_Phdr *out)
 {
     if (head->e_phentsize != sizeof *out)
@@ -63,7 +63,7 @@ static bool segment_read(const struct elf_file *file, const Elf64_Ehdr *head, un
 }
 
 /* The file's bytes behind a virtual address; `bytes` 0 takes all that is left of the segment. */
-static struct table table_at(const struct elf_file *file, const Elf64_Ehdr *head, uint64_t address,
+static struct table table_at(const struct binary *file, const Elf64_Ehdr *head, uint64_t address,
                              uint64_t bytes)
 {
     for (unsigned i = 0; i < head->e_phnum; i++) {
@@ -87,7 +87,7 @@ static struct table table_at(const struct elf_file *file, const Elf64_Ehdr *head
 /* Number of dynamic symbols, which no entry of the dynamic section states. The section table has
  * it; without one DT_HASH does; else the string table is taken to follow the symbols, as linkers
  * lay it out. */
-static size_t dynsym_count(const struct elf_file *file, const Elf64_Ehdr *head, uint64_t symtab,
+static size_t dynsym_count(const struct binary *file, const Elf64_Ehdr *head, uint64_t symtab,
                            uint64_t strtab, uint64_t hash)
 {
     const void *sections =
@@ -110,7 +110,7 @@ static size_t dynsym_count(const struct elf_file *file, const Elf64_Ehdr *head, 
     return strtab > symtab ? (size_t)((strtab - symtab) / sizeof(Elf64_Sym)) : 0;
 }
 
-static void symtab_find(struct elf_file *file, const Elf64_Ehdr *head)
+static void symtab_find(struct binary *file, const Elf64_Ehdr *head)
 {
     const unsigned char *sections =
         head->e_shentsize == sizeof(Elf64_Shdr)
@@ -131,7 +131,7 @@ static void symtab_find(struct elf_file *file, const Elf64_Ehdr *head)
     }
 }
 
-static void relocations_mark(struct elf_private *tables, struct table relocations)
+static void relocations_mark(struct binary_private *tables, struct table relocations)
 {
     size_t symbols = tables->dynsym.bytes / sizeof(Elf64_Sym);
     for (size_t at = 0; relocations.bytes - at >= sizeof(Elf64_Rela); at += sizeof(Elf64_Rela)) {
@@ -147,7 +147,7 @@ struct dynamic_facts {
     uint64_t strtab, strsz, symtab, hash, rela, relasz, jmprel, pltrelsz;
 };
 
-static bool dynamic_names(struct elf_file *file, struct table dynamic)
+static bool dynamic_names(struct binary *file, struct table dynamic)
 {
     size_t count = dynamic.bytes / sizeof(Elf64_Dyn);
     file->needed = calloc(count + 1, sizeof *file->needed);
@@ -171,7 +171,7 @@ static bool dynamic_names(struct elf_file *file, struct table dynamic)
     return true;
 }
 
-static struct dynamic_facts dynamic_numbers(struct elf_file *file, struct table dynamic)
+static struct dynamic_facts dynamic_numbers(struct binary *file, struct table dynamic)
 {
     struct dynamic_facts facts = {0};
     for (size_t at = 0; dynamic.bytes - at >= sizeof(Elf64_Dyn); at += sizeof(Elf64_Dyn)) {
@@ -221,9 +221,9 @@ static struct dynamic_facts dynamic_numbers(struct elf_file *file, struct table 
     return facts;
 }
 
-static bool dynamic_read(struct elf_file *file, const Elf64_Ehdr *head, struct table dynamic)
+static bool dynamic_read(struct binary *file, const Elf64_Ehdr *head, struct table dynamic)
 {
-    struct elf_private *tables = file->tables;
+    struct binary_private *tables = file->tables;
     struct dynamic_facts facts = dynamic_numbers(file, dynamic);
     tables->dynstr = table_at(file, head, facts.strtab, facts.strsz);
     if (tables->dynstr.at == NULL || !dynamic_names(file, dynamic))
@@ -244,17 +244,17 @@ static bool dynamic_read(struct elf_file *file, const Elf64_Ehdr *head, struct t
     return true;
 }
 
-static enum elf_kind object_read(struct elf_file *file, const Elf64_Ehdr *head)
+static enum binary_kind object_read(struct binary *file, const Elf64_Ehdr *head)
 {
     struct table dynamic = {0};
     file->tables = calloc(1, sizeof *file->tables);
     if (file->tables == NULL)
-        return ELF_BROKEN;
+        return BINARY_BROKEN;
     file->library_type = head->e_type == ET_DYN;
     for (unsigned i = 0; i < head->e_phnum; i++) {
         Elf64_Phdr segment;
         if (!segment_read(file, head, i, &segment))
-            return ELF_BROKEN;
+            return BINARY_BROKEN;
         const void *at = span(file, segment.p_offset, segment.p_filesz);
         struct table bytes = {.at = at, .bytes = at != NULL ? (size_t)segment.p_filesz : 0};
         if (segment.p_type == PT_INTERP)
@@ -264,10 +264,10 @@ static enum elf_kind object_read(struct elf_file *file, const Elf64_Ehdr *head)
     }
     file->dynamic = dynamic.at != NULL && dynamic.bytes != 0;
     symtab_find(file, head);
-    return !file->dynamic || dynamic_read(file, head, dynamic) ? ELF_OBJECT : ELF_BROKEN;
+    return !file->dynamic || dynamic_read(file, head, dynamic) ? BINARY_OBJECT : BINARY_BROKEN;
 }
 
-static enum elf_kind script_read(struct elf_file *file)
+static enum binary_kind script_read(struct binary *file)
 {
     const char *line = (const char *)file->bytes + 2;
     size_t left = file->size - 2, skip = 0, length = 0;
@@ -278,49 +278,49 @@ static enum elf_kind script_read(struct elf_file *file)
         length++;
     memcpy(file->script, line + skip, length);
     file->script[length] = '\0';
-    return ELF_SCRIPT;
+    return BINARY_SCRIPT;
 }
 
-static enum elf_kind classify(struct elf_file *file)
+static enum binary_kind classify(struct binary *file)
 {
     Elf64_Ehdr head;
     if (file->size >= 2 && memcmp(file->bytes, "#!", 2) == 0)
         return script_read(file);
     if (file->size < EI_NIDENT || memcmp(file->bytes, ELFMAG, SELFMAG) != 0)
-        return ELF_OTHER;
+        return BINARY_OTHER;
     if (file->bytes[EI_CLASS] != ELFCLASS64 || file->bytes[EI_DATA] != ELFDATA2LSB)
-        return ELF_FOREIGN;
+        return BINARY_FOREIGN;
     if (!header_read(file, &head))
-        return ELF_BROKEN;
+        return BINARY_BROKEN;
     if (head.e_machine != EM_X86_64)
-        return ELF_FOREIGN;
+        return BINARY_FOREIGN;
     if (head.e_type != ET_EXEC && head.e_type != ET_DYN)
-        return ELF_OTHER;
+        return BINARY_OTHER;
     return object_read(file, &head);
 }
 
-void elf_open(struct elf_file *file, const char *path)
+void binary_open(struct binary *file, const char *path)
 {
     struct stat status;
-    *file = (struct elf_file){.kind = ELF_UNREADABLE};
+    *file = (struct binary){.kind = BINARY_UNREADABLE};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
-        file->kind = ELF_OTHER;
+        file->kind = BINARY_OTHER;
         file->size = (size_t)status.st_size;
         if (file->size != 0) {
             void *at = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
             file->bytes = at != MAP_FAILED ? at : NULL;
-            file->kind = file->bytes != NULL ? classify(file) : ELF_UNREADABLE;
+            file->kind = file->bytes != NULL ? classify(file) : BINARY_UNREADABLE;
         }
     } else {
-        file->kind = ELF_OTHER;
+        file->kind = BINARY_OTHER;
     }
     close(fd);
 }
 
-void elf_close(struct elf_file *file)
+void binary_close(struct binary *file)
 {
     if (file->bytes != NULL)
         munmap((void *)(uintptr_t)file->bytes, file->size);
@@ -328,7 +328,7 @@ void elf_close(struct elf_file *file)
         free(file->tables->by_name);
     free(file->tables);
     free(file->needed);
-    *file = (struct elf_file){.kind = ELF_UNREADABLE};
+    *file = (struct binary){.kind = BINARY_UNREADABLE};
 }
 
 /* What dynamic symbol i is for; 0 for data, sections and the like. */
@@ -338,15 +338,15 @@ static unsigned symbol_use(const Elf64_Sym *symbol, bool by_name)
     unsigned bind = ELF64_ST_BIND(symbol->st_info);
     unsigned visibility = ELF64_ST_VISIBILITY(symbol->st_other);
     if (symbol->st_shndx == SHN_UNDEF)
-        return type == STT_FUNC || type == STT_NOTYPE ? ELF_IMPORTED : 0;
+        return type == STT_FUNC || type == STT_NOTYPE ? BINARY_IMPORTED : 0;
     if (type != STT_FUNC && type != STT_GNU_IFUNC)
         return 0;
     if (bind == STB_LOCAL || visibility == STV_HIDDEN || visibility == STV_INTERNAL)
-        return ELF_PRIVATE;
-    return ELF_EXPORTED | (by_name && visibility != STV_PROTECTED ? ELF_BY_NAME : 0);
+        return BINARY_PRIVATE;
+    return BINARY_EXPORTED | (by_name && visibility != STV_PROTECTED ? BINARY_BY_NAME : 0);
 }
 
-static void visit_dynamic(const struct elf_private *tables, elf_visit visit, void *context)
+static void visit_dynamic(const struct binary_private *tables, binary_visit visit, void *context)
 {
     for (size_t i = 0; i < tables->dynsym.bytes / sizeof(Elf64_Sym); i++) {
         Elf64_Sym symbol;
@@ -358,10 +358,10 @@ static void visit_dynamic(const struct elf_private *tables, elf_visit visit, voi
     }
 }
 
-void elf_symbols(const struct elf_file *file, elf_visit visit, void *context)
+void binary_symbols(const struct binary *file, binary_visit visit, void *context)
 {
-    const struct elf_private *tables = file->tables;
-    if (file->kind != ELF_OBJECT)
+    const struct binary_private *tables = file->tables;
+    if (file->kind != BINARY_OBJECT)
         return;
     visit_dynamic(tables, visit, context);
     /* The full table matters only for definitions that the dynamic one does not show. */
@@ -373,7 +373,7 @@ void elf_symbols(const struct elf_file *file, elf_visit visit, void *context)
         if (symbol.st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC))
             continue;
         if (name != NULL && name[0] != '\0')
-            visit(context, name, ELF_PRIVATE);
+            visit(context, name, BINARY_PRIVATE);
     }
 }
 
@@ -385,14 +385,14 @@ struct wanted {
 static void match_exported(void *context, const char *name, unsigned use)
 {
     struct wanted *wanted = context;
-    if ((use & ELF_EXPORTED) != 0 && strcmp(name, wanted->name) == 0)
+    if ((use & BINARY_EXPORTED) != 0 && strcmp(name, wanted->name) == 0)
         wanted->found = true;
 }
 
-bool elf_exports(const struct elf_file *file, const char *name)
+bool binary_exports(const struct binary *file, const char *name)
 {
     struct wanted wanted = {.name = name};
-    if (file->kind == ELF_OBJECT && file->tables->dynsym.at != NULL)
+    if (file->kind == BINARY_OBJECT && file->tables->dynsym.at != NULL)
         visit_dynamic(file->tables, match_exported, &wanted);
     return wanted.found;
 }

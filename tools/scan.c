@@ -72,13 +72,12 @@ const char *scan_no_preload(const char *path, const struct binary *file)
     if (stat(path, &status) != 0 || file->kind == BINARY_SCRIPT)
         return NULL; /* Linux ignores the set-uid bit of scripts */
     if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid())
-        return "it is set-uid: the dynamic linker ignores preloads outside the system folders";
+        return "it is set-uid: the dynamic linker ignores preloaded paths";
     if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 &&
         status.st_gid != getgid())
-        return "it is set-gid: the dynamic linker ignores preloads outside the system folders";
+        return "it is set-gid: the dynamic linker ignores preloaded paths";
     if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
-        return "it has file capabilities: the dynamic linker ignores preloads outside the system "
-               "folders";
+        return "it has file capabilities: the dynamic linker ignores preloaded paths";
     return NULL;
 }
 

@@ -40,6 +40,7 @@ make_work() {
     work=$(mktemp -d "${TMPDIR:-/tmp}/tileblas-client.XXXXXX") || fail "no temporary directory"
     trap 'rm -rf "$work"' EXIT
     trap 'exit 1' HUP INT TERM
+    real_home=$HOME
     HOME=$work
     OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -109,5 +110,12 @@ no_noise() {
 calls_on_device() {
     awk -v routine="$2" '
         / GPU / && $2 ~ ("(^|_)" routine "_?(64)?_?$") { calls++ }
+        END { print calls + 0 }' "$1" 2>/dev/null || echo 0
+}
+
+# summary_on_device LOG ROUTINE: the same from the summary at exit, summed over processes.
+summary_on_device() {
+    awk -v routine="$2" '
+        $2 ~ ("(^|_)" routine "_?(64)?_?$") && $4 == "GPU" { calls += $3 }
         END { print calls + 0 }' "$1" 2>/dev/null || echo 0
 }

@@ -34,6 +34,7 @@ complain() {
 # check NAME PATTERN COUNT BAD [END]: judges $work/out.us against what a clean run prints.
 check() {
     name=$1
+    [ $status1 -eq $status0 ] || complain "exit status $status1, without us $status0"
     passed=$(grep -c "$2" out.us)
     [ "$passed" -eq "$3" ] || complain "$passed of $3 lines '$2'"
     grep -E "$4" out.us >bad && complain "$(head -3 bad)"
@@ -42,21 +43,27 @@ check() {
     no_noise err.plain err.us || complain "noise on stderr"
 }
 
-# run INPUT PROGRAM: both ways, the log of our side added to $work/log.NAME by the summary at exit.
+# run INPUT PROGRAM VERBOSE: both ways, with a fresh log of our side.
 run() {
+    rm -f log
     without_us "$dir/$2" <"$1" >out.plain 2>err.plain
-    with_us "$work/log.$2" 1 "$dir/$2" <"$1" >out.us 2>err.us
+    status0=$?
+    with_us "$work/log" "$3" "$dir/$2" <"$1" >out.us 2>err.us
+    status1=$?
 }
 
-# on_device PROGRAM ROUTINE...: each of them reached the device.
-on_device() {
-    program=$1
-    shift
-    for routine in "$@"; do
-        calls=$(summary_on_device "log.$program" "$routine")
-        echo "  $program: $routine: $calls calls on the device"
-        [ "$calls" -gt 0 ] || complain "$routine never reached the device"
-    done
+# gemm_on_device: from the lines of the last run, made with VERBOSE=2.
+gemm_on_device() {
+    calls=$(calls_on_device log "${p}gemm")
+    echo "  $name: ${p}gemm: $calls calls on the device"
+    [ "$calls" -gt 0 ] || complain "${p}gemm never reached the device"
+}
+
+# some_on_device: from its summary.
+some_on_device() {
+    calls=$(all_on_device log)
+    echo "  $name: $calls calls on the device"
+    [ "$calls" -gt 0 ] || complain "nothing reached the device"
 }
 
 bad1='FAIL'
@@ -67,29 +74,38 @@ for p in ${TB_BLAS_TYPES:-s d c z}; do
     c | z) n1=10 n2=34 n3=18 c2=51 c3=27 ;;
     esac
     EXTRA=
-    run /dev/null "xblat1$p" && check "xblat1$p" 'PASS -' $n1 "$bad1"
+    run /dev/null "xblat1$p" 1
+    check "xblat1$p" 'PASS -' "$n1" "$bad1"
     to_stdout "$dir/${p}blat2.in" >in
-    run in "xblat2$p" && check "xblat2$p" 'PASSED THE' $n2 "$bad" 'END OF TESTS'
+    run in "xblat2$p" 1
+    check "xblat2$p" 'PASSED THE' "$n2" "$bad" 'END OF TESTS'
     to_stdout "$dir/${p}blat3.in" >in
-    run in "xblat3$p" && check "xblat3$p" 'PASSED THE' $n3 "$bad" 'END OF TESTS'
+    run in "xblat3$p" 2
+    check "xblat3$p" 'PASSED THE' "$n3" "$bad" 'END OF TESTS'
+    gemm_on_device
 
     EXTRA=$work/stub.so
-    run /dev/null "x${p}cblat1" && check "x${p}cblat1" 'PASS -' 10 "$bad1"
-    run "$dir/${p}in2" "x${p}cblat2" && check "x${p}cblat2" 'PASSED THE' $c2 "$bad"
-    run "$dir/${p}in3" "x${p}cblat3" && check "x${p}cblat3" 'PASSED THE' $c3 "$bad"
+    run /dev/null "x${p}cblat1" 1
+    check "x${p}cblat1" 'PASS -' 10 "$bad1"
+    run "$dir/${p}in2" "x${p}cblat2" 1
+    check "x${p}cblat2" 'PASSED THE' "$c2" "$bad"
+    run "$dir/${p}in3" "x${p}cblat3" 2
+    check "x${p}cblat3" 'PASSED THE' "$c3" "$bad"
+    gemm_on_device
 
     TILEBLAS_SIM_TILE=16
     export TILEBLAS_SIM_TILE
     EXTRA=
     to_stdout "$dir/${p}blat3.in" | sizes '0 1 16 17 33 65' >in
-    run in "xblat3$p" && check "xblat3$p, N to 65" 'PASSED THE' $n3 "$bad" 'END OF TESTS'
+    run in "xblat3$p" 1
+    check "xblat3$p, N to 65" 'PASSED THE' "$n3" "$bad" 'END OF TESTS'
+    some_on_device
     EXTRA=$work/stub.so
     sizes '1 5 16 17 33 65' <"$dir/${p}in3" >in
-    run in "x${p}cblat3" && check "x${p}cblat3, N to 65" 'PASSED THE' $c3 "$bad"
+    run in "x${p}cblat3" 1
+    check "x${p}cblat3, N to 65" 'PASSED THE' "$c3" "$bad"
+    some_on_device
     unset TILEBLAS_SIM_TILE
-
-    on_device "xblat3$p" "${p}gemm"
-    on_device "x${p}cblat3" "${p}gemm"
 done
 
 [ $failures -eq 0 ] || fail "$failures complaints"

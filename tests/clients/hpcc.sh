@@ -63,7 +63,7 @@ for ranks in 1 2; do
     input 500 1 "$ranks" >hpccinf.txt
     # The preload reaches the ranks, not mpirun.
     timeout -k 5 600 mpirun -np "$ranks" --oversubscribe env \
-        LD_PRELOAD="${TB_SPOIL:+$TB_SPOIL }$TB_SIM" TILEBLAS_ROUTE=gpu TILEBLAS_VERBOSE=1 \
+        LD_PRELOAD="${TB_SPOIL:+$TB_SPOIL }$TB_SIM" TILEBLAS_ROUTE=gpu TILEBLAS_VERBOSE=2 \
         TILEBLAS_LOG="$work/$ranks/log" hpcc >out 2>err || complain "exit status $?: $(tail -3 err)"
     [ -s out ] && complain "text on stdout: $(head -3 out)"
     grep -q tileblas err && complain "text on stderr: $(grep tileblas err | head -3)"
@@ -75,7 +75,7 @@ for ranks in 1 2; do
     sections=$(grep -c 'Node(s) with error' hpccoutf.txt)
     [ "$sections" -eq 10 ] || complain "$sections of 10 sections counted their errors"
     grep 'Node(s) with error' hpccoutf.txt | grep -qv ' 0$' && complain "a node has an error"
-    calls=$(summary_on_device log dgemm)
+    calls=$(calls_on_device log dgemm)
     echo "  $ranks ranks: dgemm: $calls calls on the device"
     [ "$calls" -gt 0 ] || complain "dgemm never reached the device"
 done

@@ -24,9 +24,11 @@ must_fail() {
     reason=$1
     what=$2
     shift 2
-    sh "$here/$@" >"$work/out" 2>&1
+    script=$1
+    shift
+    sh "$here/$script" "$@" >"$work/out" 2>&1
     status=$?
-    name=$(basename "${2:-$1}")
+    name=$(basename "${1:-$script}")
     if [ $status -eq 77 ]; then
         echo "  $what: $name: not installed"
         return

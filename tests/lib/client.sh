@@ -3,8 +3,8 @@
 # without the library, and the one place that knows how the log of TILEBLAS_VERBOSE reads. Sourced by
 # tests/clients/*.sh, which find it from their own path; decides nothing about any one client.
 #
-# TB_SIM is the preload library on the simulated device (absolute path). TB_SPOIL, set only by spoil.sh,
-# is preloaded in front of it.
+# TB_SIM is the preload library on the simulated device (absolute path); without it, the one in the build
+# tree TB_BUILDDIR. TB_SPOIL, set only by spoil.sh, is preloaded in front of it.
 
 set -u
 LC_ALL=C
@@ -31,7 +31,8 @@ have() {
 }
 
 need_sim() {
-    [ -n "${TB_SIM:-}" ] || fail "TB_SIM is not set (libtileblas-sim.so, absolute path)"
+    [ -n "${TB_SIM:-}" ] || TB_SIM=${TB_BUILDDIR:+$TB_BUILDDIR/.libs/libtileblas-sim.so}
+    [ -n "$TB_SIM" ] || fail "TB_SIM is not set (libtileblas-sim.so, absolute path)"
     [ -r "$TB_SIM" ] || fail "no such library: TB_SIM=$TB_SIM"
 }
 
@@ -106,16 +107,17 @@ no_noise() {
     return 1
 }
 
-# calls_on_device LOG ROUTINE: calls of that routine, in any spelling, that were computed there.
+# calls_on_device LOG ROUTINE: calls of that routine, in any spelling, that were computed there. From
+# the lines of TILEBLAS_VERBOSE=2: "tileblas: cblas_dgemm NT m=4 n=5 k=6: GPU (forced) 0.1 ms, ...".
 calls_on_device() {
-    awk -v routine="$2" '
-        / GPU / && $2 ~ ("(^|_)" routine "_?(64)?_?$") { calls++ }
+    awk -v name="^((scipy_)?cblas_|scipy_)?$2(64)?_?(64)?_?\$" '
+        $1 == "tileblas:" && $2 ~ name && /: GPU \(/ { calls++ }
         END { print calls + 0 }' "$1" 2>/dev/null || echo 0
 }
 
-# summary_on_device LOG ROUTINE: the same from the summary at exit, summed over processes.
-summary_on_device() {
-    awk -v routine="$2" '
-        $2 ~ ("(^|_)" routine "_?(64)?_?$") && $4 == "GPU" { calls += $3 }
-        END { print calls + 0 }' "$1" 2>/dev/null || echo 0
+# all_on_device LOG: every call computed there, summed over processes, from the summary at exit:
+# "tileblas: 7 level-3 calls caught: 5 on the GPU, 2 on the CPU".
+all_on_device() {
+    awk '/^tileblas: [0-9]+ level-3 calls caught: / { calls += $6 }
+         END { print calls + 0 }' "$1" 2>/dev/null || echo 0
 }

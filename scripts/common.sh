@@ -118,3 +118,12 @@ make_in() {
     # shellcheck disable=SC2046
     make -C "$build" $(jobs) "$@"
 }
+
+# show_failures DIRECTORY: the end of the log of every test that failed there.
+show_failures() {
+    find "$root/$1" -name '*.trs' -exec grep -lE '^:test-result: (FAIL|XPASS|ERROR)' {} + |
+        while read -r result; do
+            echo "--- ${result%.trs}.log"
+            tail -40 "${result%.trs}.log"
+        done
+}

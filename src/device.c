@@ -20,8 +20,9 @@
 #include "dev.h"
 #include "log.h"
 
-#define DEVICE_STACK_BYTES ((size_t)2 << 20) /* the program's own limit may be tiny or unlimited   \
-                                              */
+#define DEVICE_STACK_BYTES                                                                         \
+    ((size_t)2 << 20) /* the program's own limit may be tiny or unlimited                          \
+                       */
 #define DEVICE_SECOND_NS   INT64_C(1000000000)
 #define DEVICE_EXIT_NS     (10 * DEVICE_SECOND_NS) /* the longest that exit waits for a start */
 #define DEVICE_WAIT_MAX_NS (3600 * DEVICE_SECOND_NS)
@@ -357,13 +358,17 @@ const struct tb_caps *device_caps(void)
 
 const char *device_why_not(void)
 {
+    pid_t owner;
     switch (device_state()) {
     case TB_DEVICE_FORKED:
         return tb_status_text(TB_FORKED);
     case TB_DEVICE_STARTING:
         return "the GPU is starting";
-    case TB_DEVICE_DEAD:
-        return *device_text ? device_text : "the process is ending";
+    case TB_DEVICE_DEAD: /* or not dead at all, but not to be used any more */
+        if (device_unpack(atomic_load_explicit(&device_word, memory_order_acquire), &owner) !=
+            TB_DEVICE_DEAD)
+            return "the process is ending";
+        return device_text;
     case TB_DEVICE_ABSENT:
         return device_text;
     case TB_DEVICE_UNTRIED:

@@ -29,7 +29,7 @@ enum { FAKE_DEVICES_MAX = 16, FAKE_RANGES = 256, FAKE_NAMES = 64 };
  */
 
 struct fake_count {
-    const char *name;
+    char name[64];
     int calls;
 };
 
@@ -38,6 +38,7 @@ static struct fake_count counts[FAKE_NAMES];
 static _Atomic int total, inside;
 static _Atomic bool initialized, torn_down;
 static bool signals_blocked;
+static _Atomic pid_t user; /* the process of the last call: a child inherits no calls */
 
 static long setting(const char *name, long otherwise)
 {
@@ -45,13 +46,23 @@ static long setting(const char *name, long otherwise)
     return text && *text ? atol(text) : otherwise;
 }
 
+/* Names count as a program writes them: cuMemAlloc, whatever version of it this is. */
+static const char *plain_name(const char *name, char text[64])
+{
+    snprintf(text, 64, "%s", name);
+    char *version = strstr(text, "_v2");
+    if (version)
+        *version = 0;
+    return text;
+}
+
 static int count(const char *name)
 {
     pthread_mutex_lock(&lock);
     int i = 0;
-    while (counts[i].name && strcmp(counts[i].name, name))
+    while (*counts[i].name && strcmp(counts[i].name, name))
         i++;
-    counts[i].name = name;
+    strcpy(counts[i].name, name);
     int calls = ++counts[i].calls;
     pthread_mutex_unlock(&lock);
     total++;
@@ -71,13 +82,15 @@ static void write_call(const char *name)
     close(fd);
 }
 
-static CUresult enter(const char *name)
+static CUresult enter(const char *function)
 {
-    char want[64] = "";
+    char want[64] = "", text[64];
+    const char *name = plain_name(function, text);
     int code = 0, from = 1;
     const char *fail = getenv("FAKE_CUDA_FAIL");
     if (torn_down)
         abort();
+    user = getpid();
     inside++;
     int calls = count(name);
     write_call(name);
@@ -108,7 +121,7 @@ static void pause_ms(long ms)
 __attribute__((destructor)) static void tear_down(void)
 {
     torn_down = true;
-    if (inside)
+    if (inside && user == getpid())
         abort();
 }
 
@@ -117,7 +130,7 @@ int fake_cuda_calls(const char *name)
 {
     int calls = 0;
     pthread_mutex_lock(&lock);
-    for (int i = 0; name && counts[i].name; i++)
+    for (int i = 0; name && *counts[i].name; i++)
         if (!strcmp(counts[i].name, name))
             calls = counts[i].calls;
     pthread_mutex_unlock(&lock);

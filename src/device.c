@@ -127,23 +127,13 @@ static void device_await(int64_t wait_ns)
 /* --- fork and exit -------------------------------------------------------------------------------
  */
 
-static void device_make_changed(void)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&device_changed, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
+/* The lock needs no repair in a child: whoever finds the device started by its parent never takes
+ * it. */
 static void device_in_child(void)
 {
     pid_t owner;
     enum tb_device_state state =
         device_unpack(atomic_load_explicit(&device_word, memory_order_acquire), &owner);
-    /* Another thread of the parent may have held the lock, and nobody here will release it. */
-    pthread_mutex_init(&device_lock, NULL);
-    device_make_changed();
     if (state != TB_DEVICE_UNTRIED && state != TB_DEVICE_ABSENT)
         atomic_store(&device_word, device_pack(TB_DEVICE_FORKED, 0));
 }
@@ -159,7 +149,11 @@ static void device_at_exit(void)
 
 static void device_prepare(void)
 {
-    device_make_changed();
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&device_changed, &attr);
+    pthread_condattr_destroy(&attr);
     device_exit_heard =
         atexit(device_at_exit) == 0 && pthread_atfork(NULL, NULL, device_in_child) == 0;
 }

@@ -74,6 +74,7 @@ enum tb_status driver_open(const struct tb_driver **out, char *why, size_t why_b
     if (!handle) {
         const char *text = dlerror();
         snprintf(why, why_bytes, "no GPU driver: %s", text ? text : DRIVER_NAME);
+        (void)dlerror(); /* gives the text's memory back */
         return TB_NO_DRIVER;
     }
     struct tb_driver *fresh = calloc(1, sizeof *fresh);

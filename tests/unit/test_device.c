@@ -457,7 +457,7 @@ static void fork_under_lock(void)
         if (child == 0) {
             alarm(10);
             check_forked(-1);
-            exit(3);
+            _exit(3);
         }
         CHECK(status_of(child) == 3);
     }

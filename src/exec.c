@@ -7,7 +7,6 @@
  * across a device call or a copy. (2) The caller's memory is touched only between job_enter() and
  * job_leave(): once the caller gave up, job_enter() refuses. (3) An event is waited for only after
  * the work it stands for was issued, so the device cannot be made to wait in a circle. */
-#define _GNU_SOURCE
 #include "exec.h"
 
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  * threads there are and how much memory is held; knows nothing of products. Called by exec.c;
  * pool_forget() by the fork handler. One lock (struct tb_pool), never held while the device is
  * called. */
-#define _GNU_SOURCE
 #include "pool.h"
 
 #include <dirent.h>

@@ -4,6 +4,7 @@
  * plain program, as it is about forks, threads and exits. Each case is one process of its own, with
  * its own environment: the program runs itself with the name of the case. Exit status 0: all
  * passed. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

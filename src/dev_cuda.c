@@ -4,7 +4,6 @@
  * device. Holds no lock: what is made on first use (images, kernels) is made by whoever comes
  * first, and the loser of a race throws its own away, so that no thread ever waits here for another
  * one of ours. */
-#define _GNU_SOURCE
 #include "dev.h"
 
 #include <stdatomic.h>

@@ -5,7 +5,6 @@
  * State and owner live in one atomic word, so a child can tell that its parent's device is not its
  * own without a lock that the parent may have held. The lock below is for waiting and for texts
  * only. */
-#define _GNU_SOURCE
 #include "device.h"
 
 #include <ctype.h>

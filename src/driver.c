@@ -2,7 +2,6 @@
  * Finds libcuda by dlopen. Decides whether a driver is there and new enough; not whether a device
  * is. Loading takes no lock: two threads may both load, the first one's table stays (a lock would
  * hang a caller that holds the loader's lock against one of ours that wants it). */
-#define _GNU_SOURCE
 #include "driver.h"
 
 #include <dlfcn.h>

@@ -27,3 +27,8 @@ else
 libtbdev_la_SOURCES = src/dev_none.c
 endif
 EXTRA_DIST += src/dev_none.c src/dev_cuda.c src/driver.c src/driver.h src/driver.def
+
+# Both in one archive, for programs: they call each other.
+noinst_LTLIBRARIES += libtbwhole.la
+libtbwhole_la_SOURCES =
+libtbwhole_la_LIBADD = libtbcore.la libtbdev.la

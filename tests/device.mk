@@ -8,8 +8,8 @@ CLEANFILES += $(fake_cuda)
 
 check_PROGRAMS += tests/unit/test_device tests/gpu/device
 TESTS += tests/unit/test_device
-tests_unit_test_device_LDADD = libtbcore.la libtbdev.la -lm
+tests_unit_test_device_LDADD = libtbwhole.la -lm
 EXTRA_tests_unit_test_device_DEPENDENCIES = $(fake_cuda)
-tests_gpu_device_LDADD = libtbcore.la libtbdev.la -lm
+tests_gpu_device_LDADD = libtbwhole.la -lm
 endif
 EXTRA_DIST += tests/abi/fake_cuda.c

@@ -8,7 +8,7 @@ tools_tileblas_SOURCES = \
 tools_tileblas_CFLAGS = $(strict_cflags)
 tools_tileblas_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DTB_BINDIR='"$(bindir)"' -DTB_LIBDIR='"$(libdir)"'
-tools_tileblas_LDADD = libtbcore.la libtbdev.la libtbcore.la -lm
+tools_tileblas_LDADD = libtbwhole.la -lm
 
 # Its tests: the reader of files, the manual against the tables, the command from the outside.
 EXTRA_DIST += tests/unit/test_tools.sh tests/abi/tools.sh

@@ -3,7 +3,6 @@
  * threads there are and how much memory is held; knows nothing of products. Called by exec.c;
  * pool_forget() by the fork handler. One lock (struct tb_pool), never held while the device is
  * called. */
-#define _GNU_SOURCE
 #include "pool.h"
 
 #include <dirent.h>
@@ -165,7 +164,7 @@ static bool thread_start(pthread_t *thread, void *(*body)(void *), void *arg)
 }
 
 static void (*copier_life)(struct tb_copier *);
-static void (*server_life)(struct tb_server *);
+static bool (*server_life)(struct tb_server *);
 
 static void chunk_close(struct tb_chunk *chunk)
 {
@@ -303,15 +302,21 @@ enum tb_status server_open(struct tb_server *self)
     return status;
 }
 
+void server_retire(struct tb_server *self)
+{
+    pthread_detach(self->thread);
+    self->alive = false;
+}
+
 static void *server_main(void *arg)
 {
     struct tb_server *self = arg;
-    server_life(self);
-    server_close(self);
+    if (server_life(self))
+        server_close(self);
     return NULL;
 }
 
-bool pool_serve(struct tb_pool *p, void (*serve)(struct tb_server *self))
+bool pool_serve(struct tb_pool *p, bool (*serve)(struct tb_server *self))
 {
     bool any = false;
     server_life = serve;
@@ -339,7 +344,7 @@ static void kit_close(struct tb_kit *kit)
         dev->free(kit->device);
     if (kit->host) {
         dev->unpin(kit->host);
-        munmap(kit->host, TB_INLINE_BYTES);
+        munmap(kit->host, 2 * TB_INLINE_BYTES);
     }
     kit->event = NULL;
     kit->lane = NULL;
@@ -362,7 +367,7 @@ enum tb_status kit_open(struct tb_kit *kit)
     if (status == TB_OK)
         status = dev->alloc(TB_INLINE_BYTES, &kit->device);
     if (status == TB_OK)
-        status = pinned_open(TB_INLINE_BYTES, &kit->host);
+        status = pinned_open(2 * TB_INLINE_BYTES, &kit->host);
     kit->ready = status == TB_OK;
     if (!kit->ready)
         kit_close(kit);

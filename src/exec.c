@@ -901,7 +901,8 @@ enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
     enum tb_status status = TB_OK;
     *undone = (struct tb_undone){.all = true, .plan = plan};
     *stats = (struct tb_exec_stats){.bytes_in = plan->bytes_in, .bytes_out = plan->bytes_out};
-    if (pool->pid != 0 && pool->pid != getpid())
+    const pid_t owner = pool->pid;
+    if (owner != 0 && owner != getpid())
         return TB_FORKED;
     if (plan->on_caller && !atomic_exchange(&pool->kit.taken, true)) {
         status = run_inline(call, plan, &pool->kit);

@@ -254,7 +254,8 @@ enum tb_status pool_start(struct tb_pool *p, void (*copy)(struct tb_copier *self
     }
     if (p->copiers > 0)
         return TB_OK;
-    copier_life = copy;
+    if (!copier_life)
+        copier_life = copy; /* the same for ever */
     p->pid = getpid();
     const int want = copiers_wanted();
     for (int i = 0; i < want; i++) {
@@ -319,7 +320,8 @@ static void *server_main(void *arg)
 bool pool_serve(struct tb_pool *p, bool (*serve)(struct tb_server *self))
 {
     bool any = false;
-    server_life = serve;
+    if (!server_life)
+        server_life = serve; /* the same for ever */
     for (int i = 0; i < TB_SERVERS_MAX; i++) {
         struct tb_server *self = &p->server[i];
         if (!self->alive && p->jobs_queued > p->servers_idle) {

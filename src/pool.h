@@ -74,7 +74,7 @@ struct tb_pool {
     pthread_cond_t queued; /* servers: a job waits */
     pthread_cond_t moved;  /* servers: a step moved on, or copiers came or failed */
     pthread_cond_t freed;  /* device memory came back */
-    pid_t pid;             /* of the process the threads belong to; 0: none started */
+    _Atomic pid_t pid; /* of the process the threads belong to; 0: none started */
     bool stop;
     enum tb_status broken; /* why nothing more may be started, or TB_OK */
     int copiers, copiers_failed;

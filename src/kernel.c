@@ -67,9 +67,9 @@ static double estimate(const struct tb_kernel *row, const struct tb_caps *caps, 
 {
     const double sms = caps->sms > 0 ? caps->sms : 1;
     const double tiles = tile_count(row, m, n, batch);
-    double share = (double)(int64_t)(tiles / sms);
-    if (share * sms < tiles)
-        share += 1;
+    double share = tiles / sms;
+    if (share < 0x1p50) /* beyond, rounding up changes nothing */
+        share = (double)ceil_div((int64_t)tiles, (int64_t)sms);
     if (share < row->blocks_sm)
         share += (row->blocks_sm - share) / 3;
     const double steps = (double)ceil_div(k, row->bk) * row->bk + 16;

@@ -10,3 +10,8 @@ libtbcore_la_SOURCES = \
 	src/run.c src/run.h \
 	src/status.c src/status.h src/version.h \
 	src/dev.h src/device.h src/plan.h
+
+# The device of this build.
+noinst_LTLIBRARIES += libtbdev.la
+libtbdev_la_CFLAGS = $(strict_cflags)
+libtbdev_la_SOURCES = src/dev_none.c

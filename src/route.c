@@ -2,7 +2,7 @@
  * The router: estimates both sides of a call and chooses. Pure. The built-in rates are those of the
  * H200 and of one core of the host they were measured on (perf/), scaled to the device at hand. */
 #include "route.h"
-#include <math.h>
+#include <math.h> /* HUGE_VAL; nothing that needs libm */
 
 const char *route_reason_text(enum tb_reason reason)
 {
@@ -12,6 +12,16 @@ const char *route_reason_text(enum tb_reason reason)
 #undef TB_REASON_TEXT
     };
     return text[reason];
+}
+
+static double lesser(double x, double y)
+{
+    return x < y ? x : y;
+}
+
+static double greater(double x, double y)
+{
+    return x > y ? x : y;
 }
 
 /* The device wins only by a clear margin: estimates are rough and the CPU is never a surprise. */
@@ -66,7 +76,7 @@ static double cpu_ns(const struct tb_call *call, const struct tb_facts *facts)
     const double flops = call_flops(call);
     const double side = smallest_side(call);
     /* Threads help only as far as there is work for each. */
-    const double useful = fmin(facts->cpu_threads, 1 + flops / 4e6);
+    const double useful = lesser(facts->cpu_threads, 1 + flops / 4e6);
     const double rate = facts->rates.cpu[call->ab] * fill(side, 12) * useful * 0.85;
     return flops / rate + 100 * (double)call->batch;
 }
@@ -78,7 +88,7 @@ static double gpu_ns(const struct tb_call *call, const struct tb_facts *facts)
     const double in = call_bytes_in(call) / r->link_in;
     const double out = call_bytes_out(call) / r->link_out;
     /* A first and a last piece overlap with nothing: an eighth of the smaller phases. */
-    const double longest = fmax(compute, fmax(in, out));
+    const double longest = greater(compute, greater(in, out));
     return r->fixed_ns + longest + (compute + in + out - longest) / 8;
 }
 

@@ -436,14 +436,24 @@ static void task_commit(struct tb_chunk *chunk)
     task_close(task, TB_OK, true);
 }
 
+/* After a failure: whatever goes on in the buffer ends. Where the device does not say so the copier
+ * is out of work for good: the buffer may still be read or written. */
+static void copier_drain(struct tb_copier *self, struct tb_chunk *chunk, enum tb_status status)
+{
+    if (lane_drain(self->lane, chunk->event))
+        return;
+    self->lost = true;
+    engine_break(status);
+}
+
 /* Waits until a staging buffer is free, and finishes what came in it. */
 static void chunk_settle(struct tb_copier *self, struct tb_chunk *chunk)
 {
     if (!chunk->busy)
         return;
     const enum tb_status status = tb_dev()->sync(chunk->event);
-    if (status != TB_OK && !lane_drain(self->lane, chunk->event))
-        engine_break(status);
+    if (status != TB_OK)
+        copier_drain(self, chunk, status);
     chunk->busy = false;
     if (!chunk->download.job)
         return;
@@ -485,9 +495,7 @@ static enum tb_status task_issue(struct tb_copier *self, struct tb_chunk *chunk,
     chunk->busy = true;
     status = dev->record(chunk->event, self->lane);
     if (status != TB_OK) {
-        /* Under way, and nothing tells when it ends. */
-        if (!lane_drain(self->lane, chunk->event))
-            engine_break(status);
+        copier_drain(self, chunk, status); /* it is under way, and nothing tells when it ends */
         chunk->busy = false;
         return status;
     }
@@ -502,7 +510,7 @@ static void task_run(struct tb_copier *self, struct tb_task *task)
     self->turn ^= 1;
     chunk_settle(self, chunk);
     struct tb_job *job = task->job;
-    const enum tb_status status = task_issue(self, chunk, task);
+    const enum tb_status status = self->lost ? TB_DEVICE_FAULT : task_issue(self, chunk, task);
     if (status != TB_OK) {
         task_close(task, status, false);
         return;
@@ -534,7 +542,7 @@ static void copier_work(struct tb_copier *self)
     for (;;) {
         struct tb_task task;
         struct tb_chunk *oldest = &self->chunk[self->turn], *newest = &self->chunk[self->turn ^ 1];
-        if (task_take(&task)) {
+        if (!self->lost && task_take(&task)) {
             pthread_mutex_unlock(&pool->lock);
             task_run(self, &task);
             pthread_mutex_lock(&pool->lock);
@@ -648,40 +656,57 @@ static void job_begun(void *arg)
     pthread_cond_broadcast(&job->told);
 }
 
-static void job_run(struct tb_server *self, struct tb_job *job)
+/* Lock held. */
+static void job_close(struct tb_job *job, enum tb_status status)
 {
-    struct tb_pool *pool = pool_get();
-    enum tb_status status = pool_take(job->plan.bytes, &job->give_up, job_begun, job, &job->slab);
-    if (status == TB_OK) {
-        status = server_open(self);
-        if (status == TB_OK) {
-            job_drive(self, job);
-            status = job->status;
-            if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
-                engine_break(status);
-        }
-        if (!job_abandoned(job))
-            pool_give(job->slab);
-    }
-    pthread_mutex_lock(&pool->lock);
     if (job->status == TB_OK)
         job->status = status;
     job->over = true;
     pthread_cond_broadcast(&job->told);
     job_drop(job);
+}
+
+static void job_run(struct tb_server *self, struct tb_job *job)
+{
+    struct tb_pool *pool = pool_get();
+    enum tb_status status = pool_take(job->plan.bytes, &job->give_up, job_begun, job, &job->slab);
+    if (status == TB_OK) {
+        job_drive(self, job);
+        status = job->status;
+        if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
+            engine_break(status);
+        if (!job_abandoned(job))
+            pool_give(job->slab);
+    }
+    pthread_mutex_lock(&pool->lock);
+    job_close(job, status);
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void server_work(struct tb_server *self)
+/* Lock held. */
+static struct tb_job *job_dequeue(struct tb_pool *pool)
+{
+    struct tb_job *job = pool->queue_head;
+    pool->queue_head = job->next;
+    pool->jobs_queued--;
+    job->next = NULL;
+    return job;
+}
+
+static bool server_work(struct tb_server *self)
 {
     struct tb_pool *pool = pool_get();
+    enum tb_status status = server_open(self);
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         if (pool->queue_head) {
-            struct tb_job *job = pool->queue_head;
-            pool->queue_head = job->next;
-            pool->jobs_queued--;
-            job->next = NULL;
+            struct tb_job *job = job_dequeue(pool);
+            if (status != TB_OK) { /* let the next call try anew */
+                job_close(job, status);
+                server_retire(self);
+                pthread_mutex_unlock(&pool->lock);
+                return false;
+            }
             pthread_mutex_unlock(&pool->lock);
             job_run(self, job);
             pthread_mutex_lock(&pool->lock);
@@ -694,6 +719,7 @@ static void server_work(struct tb_server *self)
         }
     }
     pthread_mutex_unlock(&pool->lock);
+    return true;
 }
 
 /* --- The caller --- */
@@ -838,7 +864,7 @@ static enum tb_status kit_compute(const struct tb_call *call, const struct tb_pl
     if (status == TB_OK)
         status = dev->launch(kit->lane, plan->kernel, &params);
     if (status == TB_OK)
-        status = dev->d2h(kit->lane, kit->host + c->offset, kit->device + c->offset, down);
+        status = dev->d2h(kit->lane, kit->host + TB_INLINE_BYTES, kit->device + c->offset, down);
     if (status == TB_OK)
         status = dev->record(kit->event, kit->lane);
     if (status == TB_OK)
@@ -862,8 +888,7 @@ static enum tb_status run_inline(const struct tb_call *call, const struct tb_pla
     }
     if (status == TB_OK) {
         const struct tb_piece piece = whole_panel(&product->range);
-        scatter(call, &product->range, plan->elem[TB_C], &piece,
-                kit->host + plan->slots[TB_C].offset);
+        scatter(call, &product->range, plan->elem[TB_C], &piece, kit->host + TB_INLINE_BYTES);
     }
     return status;
 }
@@ -876,7 +901,8 @@ enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
     enum tb_status status = TB_OK;
     *undone = (struct tb_undone){.all = true, .plan = plan};
     *stats = (struct tb_exec_stats){.bytes_in = plan->bytes_in, .bytes_out = plan->bytes_out};
-    if (pool->pid != 0 && pool->pid != getpid())
+    const pid_t owner = pool->pid;
+    if (owner != 0 && owner != getpid())
         return TB_FORKED;
     if (plan->on_caller && !atomic_exchange(&pool->kit.taken, true)) {
         status = run_inline(call, plan, &pool->kit);

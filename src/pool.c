@@ -164,7 +164,7 @@ static bool thread_start(pthread_t *thread, void *(*body)(void *), void *arg)
 }
 
 static void (*copier_life)(struct tb_copier *);
-static void (*server_life)(struct tb_server *);
+static bool (*server_life)(struct tb_server *);
 
 static void chunk_close(struct tb_chunk *chunk)
 {
@@ -254,7 +254,8 @@ enum tb_status pool_start(struct tb_pool *p, void (*copy)(struct tb_copier *self
     }
     if (p->copiers > 0)
         return TB_OK;
-    copier_life = copy;
+    if (!copier_life)
+        copier_life = copy; /* the same for ever */
     p->pid = getpid();
     const int want = copiers_wanted();
     for (int i = 0; i < want; i++) {
@@ -302,18 +303,25 @@ enum tb_status server_open(struct tb_server *self)
     return status;
 }
 
+void server_retire(struct tb_server *self)
+{
+    pthread_detach(self->thread);
+    self->alive = false;
+}
+
 static void *server_main(void *arg)
 {
     struct tb_server *self = arg;
-    server_life(self);
-    server_close(self);
+    if (server_life(self))
+        server_close(self);
     return NULL;
 }
 
-bool pool_serve(struct tb_pool *p, void (*serve)(struct tb_server *self))
+bool pool_serve(struct tb_pool *p, bool (*serve)(struct tb_server *self))
 {
     bool any = false;
-    server_life = serve;
+    if (!server_life)
+        server_life = serve; /* the same for ever */
     for (int i = 0; i < TB_SERVERS_MAX; i++) {
         struct tb_server *self = &p->server[i];
         if (!self->alive && p->jobs_queued > p->servers_idle) {
@@ -338,7 +346,7 @@ static void kit_close(struct tb_kit *kit)
         dev->free(kit->device);
     if (kit->host) {
         dev->unpin(kit->host);
-        munmap(kit->host, TB_INLINE_BYTES);
+        munmap(kit->host, 2 * TB_INLINE_BYTES);
     }
     kit->event = NULL;
     kit->lane = NULL;
@@ -361,7 +369,7 @@ enum tb_status kit_open(struct tb_kit *kit)
     if (status == TB_OK)
         status = dev->alloc(TB_INLINE_BYTES, &kit->device);
     if (status == TB_OK)
-        status = pinned_open(TB_INLINE_BYTES, &kit->host);
+        status = pinned_open(2 * TB_INLINE_BYTES, &kit->host);
     kit->ready = status == TB_OK;
     if (!kit->ready)
         kit_close(kit);

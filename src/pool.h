@@ -35,6 +35,7 @@ struct tb_copier {
     enum { TB_COPIER_NONE, TB_COPIER_STARTING, TB_COPIER_UP, TB_COPIER_FAILED } state;
     struct tb_lane *lane;
     struct tb_chunk chunk[2];
+    bool lost;                         /* its lane no longer answers */
     int turn;                          /* chunk to take next */
     _Atomic(struct tb_event *) latest; /* behind everything issued on the lane so far */
 };
@@ -62,7 +63,7 @@ struct tb_kit {
     struct tb_lane *lane;
     struct tb_event *event;
     tb_dptr device;
-    char *host;
+    char *host; /* what goes in, and TB_INLINE_BYTES further on what comes back */
 };
 
 /* The one lock of the engine. Never held across a call of the device or a copy. Job states (exec.c)
@@ -73,7 +74,7 @@ struct tb_pool {
     pthread_cond_t queued; /* servers: a job waits */
     pthread_cond_t moved;  /* servers: a step moved on, or copiers came or failed */
     pthread_cond_t freed;  /* device memory came back */
-    pid_t pid;             /* of the process the threads belong to; 0: none started */
+    _Atomic pid_t pid; /* of the process the threads belong to; 0: none started */
     bool stop;
     enum tb_status broken; /* why nothing more may be started, or TB_OK */
     int copiers, copiers_failed;
@@ -99,11 +100,14 @@ void pool_limit(size_t bytes); /* sets it outright */
 /* Starts the copiers if they are not there. Lock held. `copy` is a copier's life, up to pool->stop.
  */
 enum tb_status pool_start(struct tb_pool *pool, void (*copy)(struct tb_copier *self));
-/* Sees to a service thread for the jobs that are queued. False: there is none at all. Lock held. */
-bool pool_serve(struct tb_pool *pool, void (*serve)(struct tb_server *self));
+/* Sees to a service thread for the jobs that are queued. False: there is none at all. Lock held.
+ * `serve` is the thread's life; false: it has retired. */
+bool pool_serve(struct tb_pool *pool, bool (*serve)(struct tb_server *self));
 
-/* Opens lanes and events of a service thread; to be called on it, once it has work. */
+/* Opens lanes and events of a service thread, on it. Where that failed the thread retires (lock
+ * held): its entry belongs to nobody then, and may be taken by the next. */
 enum tb_status server_open(struct tb_server *self);
+void server_retire(struct tb_server *self);
 
 /* Opens the kit; on the thread of a caller that has taken it. */
 enum tb_status kit_open(struct tb_kit *kit);

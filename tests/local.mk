@@ -21,5 +21,6 @@ tests_unit_test_route_CFLAGS = $(test_cflags)
 tests_unit_test_route_LDADD = $(test_libs)
 endif
 
+include $(srcdir)/tests/sim/local.mk
 include $(srcdir)/tests/device.mk
 include $(srcdir)/tests/clients/local.mk

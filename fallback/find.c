@@ -38,7 +38,7 @@ static bool spelled_wide(const char *name)
 /* shgemm took bfloat16 in OpenBLAS 0.3.10 and takes IEEE half since 0.3.31. */
 static bool means_what_we_mean(const char *name, const struct tb_object *owner)
 {
-    return !strstr(name, "shgemm") || owner->openblas_version >= 331;
+    return !strstr(name, "shgemm") || object_kind(owner)->openblas_version >= 331;
 }
 
 static struct target judge(void *fn, const char *name)
@@ -51,7 +51,7 @@ static struct target judge(void *fn, const char *name)
 
 static bool is_wide_for(const struct tb_object *owner, const char *name)
 {
-    return owner->wide && !spelled_wide(name);
+    return !spelled_wide(name) && object_kind(owner)->wide;
 }
 
 static struct target narrow_only(struct target t, const char *name)
@@ -263,7 +263,7 @@ static struct tb_found found_of(struct target t, struct target origin, const cha
     return (struct tb_found){.fn = (tb_fn)t.fn,
                              .origin = (tb_fn)origin.fn,
                              .wide = is_wide_for(t.owner, name),
-                             .mkl = t.owner->mkl,
+                             .mkl = object_kind(t.owner)->mkl,
                              .path = t.owner->path};
 }
 
@@ -282,7 +282,8 @@ static struct tb_found find(const char *name, const void *caller, bool door)
     if (!t.fn)
         return (struct tb_found){0};
     struct target better = {0};
-    if (door && !next && !asked_for && t.owner->reference && !is_wide_for(t.owner, name))
+    if (door && !next && !asked_for && object_kind(t.owner)->reference &&
+        !is_wide_for(t.owner, name))
         better = in_handle(openblas(), name);
     struct target used = better.fn ? better : t;
     if (door && (!atomic_load(&in_use) || strstr(name, "dgemm")))
@@ -316,11 +317,12 @@ const char *fallback_path(void)
 int fallback_threads(void)
 {
     const struct tb_object *object = atomic_load(&in_use);
-    int threads = object && object->threads ? object->threads() : 0;
+    const struct tb_kind *kind = object ? object_kind(object) : NULL;
+    int threads = kind && kind->threads ? kind->threads() : 0;
     if (threads > 0)
         return threads;
     cpu_set_t cpus;
-    if ((object && object->reference) || sched_getaffinity(0, sizeof cpus, &cpus) != 0)
+    if ((kind && kind->reference) || sched_getaffinity(0, sizeof cpus, &cpus) != 0)
         return 1;
     return CPU_COUNT(&cpus);
 }

@@ -126,7 +126,7 @@ static bool detect_reference(const struct tb_object *object)
     return looks && !first_mark(object, others);
 }
 
-static void describe(struct tb_object *object)
+static void describe(const struct tb_object *object, struct tb_kind *out)
 {
     static const char *const threads[] = {"openblas_get_num_threads",
                                           "openblas_get_num_threads64_",
@@ -137,12 +137,33 @@ static void describe(struct tb_object *object)
                                           "bli_thread_get_num_threads",
                                           NULL};
     const char *config = openblas_config(object);
-    object->openblas_version = parse_version(config);
-    object->wide = detect_wide(object, config);
-    object->reference = detect_reference(object);
-    object->mkl = mark(object, "mkl_get_version") || mark(object, "MKL_Get_Version") ||
-                  strncmp(base_name(object->path), "libmkl_", 7) == 0;
-    object->threads = (int (*)(void))first_mark(object, threads);
+    out->openblas_version = parse_version(config);
+    out->wide = detect_wide(object, config);
+    out->reference = detect_reference(object);
+    out->mkl = mark(object, "mkl_get_version") || mark(object, "MKL_Get_Version") ||
+               strncmp(base_name(object->path), "libmkl_", 7) == 0;
+    out->threads = (int (*)(void))first_mark(object, threads);
+}
+
+const struct tb_kind *object_kind(const struct tb_object *object)
+{
+    static const struct tb_kind nothing_special;
+    static __thread bool asking __attribute__((tls_model("initial-exec")));
+    struct tb_object *o = (struct tb_object *)(uintptr_t)object;
+    const struct tb_kind *old = atomic_load_explicit(&o->kind, memory_order_acquire);
+    if (old || asking)
+        return old ? old : &nothing_special;
+    struct tb_kind *kind = calloc(1, sizeof *kind);
+    if (!kind)
+        return &nothing_special;
+    asking = true;
+    describe(object, kind);
+    asking = false;
+    if (atomic_compare_exchange_strong_explicit(&o->kind, &old, kind, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return kind;
+    free(kind); /* another thread was first */
+    return old;
 }
 
 static const struct tb_object *known(uintptr_t base)
@@ -168,8 +189,6 @@ static struct tb_object *make(const struct link_map *map, const Dl_info *info, c
         return NULL;
     }
     o->ours = object_is_ours(address);
-    if (!o->ours)
-        describe(o);
     return o;
 }
 

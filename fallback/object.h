@@ -13,14 +13,25 @@ struct tb_object {
     struct tb_object *next;
     uintptr_t base;
     const char *path;
-    void *handle;         /* kept open, so the object stays loaded */
-    bool program;         /* the main program: its handle means the global scope */
-    bool ours, reference; /* reference: netlib's, or GSL's copy */
-    bool wide;            /* 64-bit integers behind plain names */
+    void *handle; /* kept open, so the object stays loaded */
+    bool program; /* the main program: its handle means the global scope */
+    bool ours;
+    _Atomic(const struct tb_kind *) kind; /* see object_kind() */
+};
+
+/* What kind of library it is. */
+struct tb_kind {
+    bool reference; /* netlib's, or GSL's copy */
+    bool wide;      /* 64-bit integers behind plain names */
     bool mkl;
     int openblas_version; /* 331 for 0.3.31, 10203 for 1.2.3, 0 unless it is OpenBLAS */
     int (*threads)(void); /* how many it would use now, or NULL */
 };
+
+/* Found out at the first question, partly by asking the library. It may then call names of its own
+ * that lead through our trampolines and back here: inside such a question the answer is "nothing
+ * special". */
+const struct tb_kind *object_kind(const struct tb_object *object);
 
 /* The object an address lies in, pinned, or NULL. Takes no lock of ours: a caller may hold the
  * loader's. */

@@ -40,9 +40,15 @@ void dgemm_64_(void)
 #endif
 
 #ifdef STUB_VERSION
+int openblas_get_parallel(void);
+int openblas_get_parallel(void)
+{
+    return 1;
+}
 const char *openblas_get_config(void);
 const char *openblas_get_config(void)
 {
+    (void)openblas_get_parallel(); /* by name, as OpenBLAS does */
     return "OpenBLAS " STUB_VERSION " DYNAMIC_ARCH";
 }
 int openblas_get_num_threads(void);

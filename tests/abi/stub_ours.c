@@ -31,6 +31,14 @@ EXPORT bool resolve_found(const char *name, const void *caller, bool door)
 {
     return fallback_find(name, caller, door).fn != NULL;
 }
+/* A trampoline: goes on to whatever the question answers. */
+int openblas_get_parallel(void);
+EXPORT int openblas_get_parallel(void)
+{
+    struct tb_found found =
+        fallback_find("openblas_get_parallel", __builtin_return_address(0), false);
+    return found.fn ? ((int (*)(void))found.fn)() : -1;
+}
 EXPORT int resolve_threads(void)
 {
     return fallback_threads();

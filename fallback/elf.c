@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Looks a name up in the hash table of one loaded object, as the dynamic linker does: the GNU table
  * if there is one, else the old one. Reads only what is mapped; takes no lock, opens nothing. */
-#define _GNU_SOURCE
 #include "elf.h"
 
 #include <elf.h>

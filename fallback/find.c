@@ -3,7 +3,6 @@
  * without us, else OpenBLAS by handle. Never ourselves. Called at the first call of each name, from
  * any thread and possibly with the loader's lock held: nothing here waits for another thread, and a
  * name found nowhere is looked for again at the next question. */
-#define _GNU_SOURCE
 #include "fallback.h"
 #include "elf.h"
 #include "object.h"

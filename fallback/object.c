@@ -3,7 +3,6 @@
  * library is; which library serves a name is decided in find.c, the only caller. The list is
  * push-only and lock-free: a thread in a constructor holds the loader's lock, and would deadlock
  * with one that holds a lock of ours and asks the loader. */
-#define _GNU_SOURCE
 #include "object.h"
 #include "elf.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reports a wrong argument of a call that no CPU BLAS knows, as the CPU BLAS would: through xerbla_
  * with the Fortran name and number. Calls of other names are forwarded and reported there. */
-#define _GNU_SOURCE
 #include "fallback.h"
 #include "object.h"
 

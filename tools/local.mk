@@ -6,9 +6,9 @@ tools_tileblas_SOURCES = \
 	tools/binary.c tools/binary.h tools/libpath.c tools/libpath.h tools/doors.c tools/doors.h \
 	tools/library.c tools/library.h
 tools_tileblas_CFLAGS = $(strict_cflags)
-tools_tileblas_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE \
+tools_tileblas_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DTB_BINDIR='"$(bindir)"' -DTB_LIBDIR='"$(libdir)"'
-tools_tileblas_LDADD = libtbcore.la libtbdev.la -lm
+tools_tileblas_LDADD = libtbwhole.la -lm
 
 # Its tests: the reader of files, the manual against the tables, the command from the outside.
 EXTRA_DIST += tests/unit/test_tools.sh tests/abi/tools.sh
@@ -17,7 +17,7 @@ if HAVE_CRITERION
 check_PROGRAMS += tests/unit/test_tools
 TESTS += tests/unit/test_tools
 tests_unit_test_tools_SOURCES = tests/unit/test_tools.c tools/binary.c tools/doors.c
-tests_unit_test_tools_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_test_tools_CPPFLAGS = $(AM_CPPFLAGS)
 tests_unit_test_tools_CFLAGS = $(test_cflags)
 tests_unit_test_tools_LDADD = $(CRITERION_LIBS)
 endif

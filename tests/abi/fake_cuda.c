@@ -10,6 +10,7 @@
  *   FAKE_CUDA_CALLS=file        one line "pid name" is appended for every call
  * Like the driver, it does not survive being torn down under a call: the process then ends by
  * SIGABRT. */
+#define _GNU_SOURCE
 #include <cuda.h>
 
 #include <fcntl.h>

@@ -3,7 +3,9 @@
  * program with its own LD_PRELOAD and environment; the libraries are stand-ins found in the
  * directory given as argument or compiled in. Prints a line per failure; status 1 if there was one.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "../../fallback/fallback.h"
 
 #include <dlfcn.h>

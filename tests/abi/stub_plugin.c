@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A plugin linked with a BLAS of its own, opened RTLD_LOCAL as Python opens its extensions. With
  * STUB_CONSTRUCTOR it asks while the loader's lock is held. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -33,4 +33,3 @@ check-spoil: libtileblas-sim.la
 # The whole LAPACK suite.
 check-lapack: libtileblas-sim.la
 	CC='$(CC)' TB_BUILDDIR='$(abs_top_builddir)' /bin/sh $(srcdir)/tests/clients/lapack-testers.sh --all
-.PHONY: check-spoil check-lapack

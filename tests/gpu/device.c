@@ -3,6 +3,9 @@
  * faults, resets, forks and exits. Each case is a process of its own (the program runs itself with
  * the name of the case), since a fault ends the context of the process that meets it. Exit status
  * 77: no GPU. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>

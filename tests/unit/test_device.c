@@ -4,6 +4,9 @@
  * plain program, as it is about forks, threads and exits. Each case is one process of its own, with
  * its own environment: the program runs itself with the name of the case. Exit status 0: all
  * passed. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

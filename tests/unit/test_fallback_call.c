@@ -2,7 +2,9 @@
  * Every routine the fallback computes from a descriptor, against its definition in long double:
  * sizes around the panel edges, guard pages behind the operands, NaN in everything that must not be
  * read. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "../../fallback/fallback.h"
 #include "../../fallback/half.h"
 

@@ -12,11 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-#include "kernel.h"
 #include "pool.h"
+#include "stage.h"
 
 int64_t exec_queue_ns = INT64_C(2000000000);
 int64_t exec_watchdog_ns = INT64_C(60000000000);
@@ -124,146 +121,6 @@ static void job_fail(struct tb_job *job, enum tb_status status)
     if (job->status == TB_OK)
         job->status = status;
     pthread_cond_broadcast(&pool_get()->moved);
-}
-
-/* --- Layout on the host --- */
-
-/* Rows of a stored matrix, as bytes: where column `col` of product `item` begins. */
-static char *host_column(const struct tb_call *call, enum tb_operand_id which, int64_t item,
-                         int64_t row, int64_t col)
-{
-    const int64_t ld[TB_OPERANDS] = {call->lda, call->ldb, call->ldc};
-    const size_t elem = call_elem_bytes(which == TB_C ? call->c_type : call->ab);
-    const void *base = which == TB_A   ? call_a(call, item)
-                       : which == TB_B ? call_b(call, item)
-                                       : call_c(call, item);
-    return (char *)(uintptr_t)base + ((size_t)col * (size_t)ld[which] + (size_t)row) * elem;
-}
-
-/* Where the columns of a piece lie in the caller's memory, one after the other. */
-struct host_walk {
-    const struct tb_call *call;
-    const struct tb_panel *range;
-    enum tb_operand_id which;
-    int64_t row;
-    int64_t item, col, left_in_item;
-    char *at;
-    size_t ld_bytes;
-};
-
-static struct host_walk host_walk(const struct tb_call *call, const struct tb_panel *range,
-                                  enum tb_operand_id which, const struct tb_piece *piece)
-{
-    const int64_t ld = which == TB_A ? call->lda : which == TB_B ? call->ldb : call->ldc;
-    const size_t elem = call_elem_bytes(which == TB_C ? call->c_type : call->ab);
-    struct host_walk walk = {.call = call,
-                             .range = range,
-                             .which = which,
-                             .row = range->row + piece->row,
-                             .item = range->item + piece->col / range->cols,
-                             .ld_bytes = (size_t)ld * elem};
-    const int64_t col = piece->col % range->cols;
-    walk.left_in_item = range->cols - col;
-    walk.at = host_column(call, which, walk.item, walk.row, range->col + col);
-    return walk;
-}
-
-static char *host_walk_next(struct host_walk *walk)
-{
-    if (walk->left_in_item == 0) {
-        walk->left_in_item = walk->range->cols;
-        walk->at = host_column(walk->call, walk->which, ++walk->item, walk->row, walk->range->col);
-    }
-    char *at = walk->at;
-    walk->left_in_item--;
-    /* As a number: behind the last column there may be no object to point into. */
-    walk->at = (char *)((uintptr_t)at + walk->ld_bytes);
-    return at;
-}
-
-static void gather(const struct tb_call *call, const struct tb_panel *range,
-                   enum tb_operand_id which, size_t elem, const struct tb_piece *piece, char *to)
-{
-    const size_t pitch = plan_pitch(range->rows, elem), bytes = (size_t)piece->rows * elem;
-    struct host_walk walk = host_walk(call, range, which, piece);
-    for (int64_t c = 0; c < piece->cols; c++, to += pitch)
-        memcpy(to, host_walk_next(&walk), bytes);
-}
-
-/* Large results go past the caches: nobody has asked for them there, and the lines need not be read
- * first. */
-static void copy_out(char *to, const char *from, size_t bytes)
-{
-#if defined(__SSE2__)
-    if (bytes >= 1024) {
-        const size_t head = (16 - ((uintptr_t)to & 15)) & 15;
-        size_t i = head;
-        memcpy(to, from, head);
-        for (; i + 16 <= bytes; i += 16)
-            _mm_stream_si128((__m128i *)(void *)(to + i),
-                             _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
-        memcpy(to + i, from + i, bytes - i);
-        return;
-    }
-#endif
-    memcpy(to, from, bytes);
-}
-
-static void scatter(const struct tb_call *call, const struct tb_panel *range, size_t elem,
-                    const struct tb_piece *piece, const char *from)
-{
-    const size_t pitch = plan_pitch(range->rows, elem), bytes = (size_t)piece->rows * elem;
-    struct host_walk walk = host_walk(call, range, TB_C, piece);
-    for (int64_t c = 0; c < piece->cols; c++, from += pitch)
-        copy_out(host_walk_next(&walk), from, bytes);
-#if defined(__SSE2__)
-    _mm_sfence(); /* before anybody is told that the piece is there */
-#endif
-}
-
-static int op_of(const struct tb_call *call, char trans)
-{
-    if (trans == 'N')
-        return TB_KOP_N;
-    return trans == 'C' && call_is_complex(call->ab) ? TB_KOP_C : TB_KOP_T;
-}
-
-static int64_t pitch_elems(const struct tb_plan *plan, enum tb_operand_id which, int64_t rows)
-{
-    return (int64_t)(plan_pitch(rows, plan->elem[which]) / plan->elem[which]);
-}
-
-static struct tb_gemm_params launch_params(const struct tb_call *call, const struct tb_plan *plan,
-                                           const struct tb_step *step, tb_dptr base)
-{
-    const struct tb_panel *c = &step->range;
-    const bool ta = call->ta != 'N', tb = call->tb != 'N';
-    const int64_t rows_a = ta ? step->k : c->rows, cols_a = ta ? c->rows : step->k;
-    const int64_t rows_b = tb ? c->cols : step->k, cols_b = tb ? step->k : c->cols;
-    struct tb_gemm_params p = {
-        .a = base + plan_slot_offset(plan, TB_A, step->slot_a),
-        .b = base + plan_slot_offset(plan, TB_B, step->slot_b),
-        .c = base + plan_slot_offset(plan, TB_C, step->slot),
-        .m = c->rows,
-        .n = c->cols,
-        .k = step->k,
-        .lda = pitch_elems(plan, TB_A, rows_a),
-        .ldb = pitch_elems(plan, TB_B, rows_b),
-        .ldc = pitch_elems(plan, TB_C, c->rows),
-        .batch = c->items,
-        .op_a = op_of(call, call->ta),
-        .op_b = op_of(call, call->tb),
-    };
-    p.stride_a = plan->a_shared ? 0 : p.lda * cols_a;
-    p.stride_b = plan->b_shared ? 0 : p.ldb * cols_b;
-    p.stride_c = p.ldc * c->cols;
-    scalar_widen(call->alpha_type, &call->alpha, p.alpha);
-    p.beta[0] = 1;
-    if (step->first) {
-        scalar_widen(call->beta_type, &call->beta, p.beta);
-        p.beta_zero = p.beta[0] == 0 && p.beta[1] == 0;
-    }
-    return p;
 }
 
 /* --- Order --- */
@@ -430,7 +287,7 @@ static void task_commit(struct tb_chunk *chunk)
     }
     const size_t elem = job->plan.elem[TB_C];
     const struct tb_piece piece = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
-    scatter(&job->call, &step->range, elem, &piece, chunk->bytes);
+    stage_scatter(&job->call, &step->range, elem, &piece, chunk->bytes);
     job->done[step->piece0 + task->piece] = 1;
     job_leave(job);
     task_close(task, TB_OK, true);
@@ -482,7 +339,7 @@ static enum tb_status task_issue(struct tb_copier *self, struct tb_chunk *chunk,
     if (is_upload(step->kind)) {
         if (!job_enter(job))
             return TB_TIMEOUT;
-        gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
+        stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
         job_leave(job);
     }
     enum tb_status status = lane_await(job, task->step, self->lane, self->index);
@@ -568,7 +425,7 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
     const struct tb_step *step = plan_step(&job->plan, i);
     struct tb_lane *lane = self->lane[step->lane];
     const struct tb_gemm_params params =
-        launch_params(&job->call, &job->plan, step, job->slab->base);
+        stage_params(&job->call, &job->plan, step, job->slab->base);
     enum tb_status status = lane_await(job, i, lane, -1);
     if (status == TB_OK)
         status = dev->launch(lane, job->plan.kernel, &params);
@@ -843,8 +700,8 @@ static void kit_gather(const struct tb_call *call, const struct tb_plan *plan, c
             continue;
         const enum tb_operand_id which = plan_operand(step->kind);
         const struct tb_piece piece = whole_panel(&step->range);
-        gather(call, &step->range, which, plan->elem[which], &piece,
-               image + plan->slots[which].offset);
+        stage_gather(call, &step->range, which, plan->elem[which], &piece,
+                     image + plan->slots[which].offset);
     }
 }
 
@@ -853,7 +710,7 @@ static enum tb_status kit_compute(const struct tb_call *call, const struct tb_pl
 {
     const struct tb_dev_ops *dev = tb_dev();
     const struct tb_slots *c = &plan->slots[TB_C];
-    const struct tb_gemm_params params = launch_params(call, plan, product, kit->device);
+    const struct tb_gemm_params params = stage_params(call, plan, product, kit->device);
     const size_t in = params.beta_zero ? c->offset : plan->bytes;
     const struct tb_copy up = {.width = in, .rows = 1, .dst_pitch = in, .src_pitch = in};
     const struct tb_copy down = {
@@ -888,7 +745,7 @@ static enum tb_status run_inline(const struct tb_call *call, const struct tb_pla
     }
     if (status == TB_OK) {
         const struct tb_piece piece = whole_panel(&product->range);
-        scatter(call, &product->range, plan->elem[TB_C], &piece, kit->host + TB_INLINE_BYTES);
+        stage_scatter(call, &product->range, plan->elem[TB_C], &piece, kit->host + TB_INLINE_BYTES);
     }
     return status;
 }
@@ -923,96 +780,4 @@ enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
         undone->step = plan->count;
     stats->ns = pool_now_ns() - start;
     return status;
-}
-
-/* --- What is left --- */
-
-/* Pieces of one column of a tile that are done, and how many there are. */
-static int64_t column_done(const struct tb_undone *undone, const struct tb_step *step, int64_t col,
-                           int64_t *parts)
-{
-    const struct tb_plan *plan = undone->plan;
-    const size_t elem = plan->elem[TB_C], pitch = plan_pitch(step->range.rows, elem);
-    const int64_t cols = step->range.items * step->range.cols;
-    const int64_t pieces = plan_pieces(&step->range, elem, plan->chunk);
-    *parts = 1;
-    if (!undone->done)
-        return 0;
-    if (pitch <= plan->chunk)
-        return undone->done[step->piece0 + col / (int64_t)(plan->chunk / pitch)];
-    *parts = pieces / cols;
-    int64_t done = 0;
-    for (int64_t i = 0; i < *parts; i++)
-        done += undone->done[step->piece0 + col * *parts + i];
-    return done;
-}
-
-/* A column of which some parts are done: the next part that is not, from row part `undone->row` on.
- */
-static bool column_next(struct tb_undone *undone, const struct tb_step *step, int64_t col,
-                        int64_t parts, struct tb_rect *rect)
-{
-    const struct tb_plan *plan = undone->plan;
-    while (undone->row < parts) {
-        const int64_t i = col * parts + undone->row++;
-        if (undone->done[step->piece0 + i])
-            continue;
-        const struct tb_piece piece = plan_piece(&step->range, plan->elem[TB_C], plan->chunk, i);
-        rect->i0 = step->range.row + piece.row;
-        rect->m = piece.rows;
-        rect->n = 1;
-        return true;
-    }
-    return false;
-}
-
-/* The next rectangle of one product within one tile, from column `undone->col` on. */
-static bool item_next(struct tb_undone *undone, const struct tb_step *step, struct tb_rect *rect)
-{
-    const struct tb_panel *range = &step->range;
-    int64_t parts, first = -1;
-    for (; undone->col < range->cols; undone->col++) {
-        const int64_t col = undone->item * range->cols + undone->col;
-        const int64_t done = column_done(undone, step, col, &parts);
-        if (done == 0 && first < 0)
-            first = undone->col;
-        if (done == 0)
-            continue;
-        if (first >= 0)
-            break;
-        *rect =
-            (struct tb_rect){.item = range->item + undone->item, .j0 = range->col + undone->col};
-        if (done < parts && column_next(undone, step, col, parts, rect))
-            return true; /* the same column again next time */
-        undone->row = 0;
-    }
-    if (first < 0)
-        return false;
-    *rect = (struct tb_rect){.item = range->item + undone->item,
-                             .i0 = range->row,
-                             .m = range->rows,
-                             .j0 = range->col + first,
-                             .n = undone->col - first};
-    return true;
-}
-
-bool undone_next(struct tb_undone *undone, struct tb_rect *rect)
-{
-    for (; undone->step < undone->plan->count; undone->step++) {
-        const struct tb_step *step = plan_step(undone->plan, undone->step);
-        if (step->kind == TB_DOWNLOAD)
-            for (; undone->item < step->range.items; undone->item++) {
-                if (item_next(undone, step, rect))
-                    return true;
-                undone->col = 0;
-            }
-        undone->item = 0;
-    }
-    return false;
-}
-
-void undone_free(struct tb_undone *undone)
-{
-    free(undone->done);
-    undone->done = NULL;
 }

@@ -18,7 +18,7 @@
 #include "plan.h"
 
 enum { STACK_BYTES = 1 << 20 };
-static const int64_t idle_ns = 10 * INT64_C(1000000000);
+int64_t pool_idle_ns = INT64_C(10000000000);
 
 static struct tb_pool pool;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -523,7 +523,7 @@ void pool_idle(struct tb_pool *p)
         pthread_cond_wait(&p->work, &p->lock);
         return;
     }
-    const int64_t until = p->last_used_ns + idle_ns;
+    const int64_t until = p->last_used_ns + pool_idle_ns;
     if (pool_now_ns() < until) {
         pool_wait_until(&p->work, &p->lock, until);
         return;

@@ -74,7 +74,7 @@ struct tb_pool {
     pthread_cond_t queued; /* servers: a job waits */
     pthread_cond_t moved;  /* servers: a step moved on, or copiers came or failed */
     pthread_cond_t freed;  /* device memory came back */
-    _Atomic pid_t pid; /* of the process the threads belong to; 0: none started */
+    _Atomic pid_t pid;     /* of the process the threads belong to; 0: none started */
     bool stop;
     enum tb_status broken; /* why nothing more may be started, or TB_OK */
     int copiers, copiers_failed;
@@ -120,6 +120,7 @@ void pool_give(struct tb_slab *slab);
 
 /* Waits for work; gives idle device memory back after a while. Lock held. */
 void pool_idle(struct tb_pool *pool);
+extern int64_t pool_idle_ns; /* the while, for tests */
 
 /* Ends all threads and gives everything back. For tests and for a device that is to be closed; no
  * call may be in progress. */

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The execution of plans on the simulated device: right results for every type, shape, order and
- * seed, and after every fault. Each Criterion test is a process of its own; a violation ends it
- * with status 99. */
+ * The execution of plans on the simulated device: right results for every type,
+ * shape, order and seed, and after every fault. Each Criterion test is a
+ * process of its own; a violation ends it with status 99. */
+#include "../../src/exec.h"
+#include "../../src/pool.h"
+#include "dev_sim.h"
+#include "product.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <pthread.h>
@@ -10,10 +14,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "dev_sim.h"
-#include "product.h"
-#include "../../src/exec.h"
-#include "../../src/pool.h"
 
 static struct tb_caps caps;
 
@@ -34,7 +34,8 @@ static void device_down(void)
     tb_dev()->close();
 }
 
-/* Runs it; finishes what is left as the CPU would. Returns the status and the number of rectangles.
+/* Runs it; finishes what is left as the CPU would. Returns the status and the
+ * number of rectangles.
  */
 static enum tb_status attempt(struct product *p, size_t memory, int64_t *rects)
 {
@@ -363,7 +364,8 @@ Test(faults, too_little_memory)
     device_down();
 }
 
-/* The n-th operation does not return. The caller does, and nothing touches its operands afterwards.
+/* The n-th operation does not return. The caller does, and nothing touches its
+ * operands afterwards.
  */
 Test(faults, hang, .timeout = 120)
 {
@@ -428,5 +430,59 @@ Test(exec, idle_copiers_sleep)
     usleep(300000);
     cr_expect_lt(clock() - before, CLOCKS_PER_SEC / 50);
     product_close(&p);
+    device_down();
+}
+
+Test(exec, idle_memory_is_given_back)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    pool_idle_ns = 200000000;
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect_eq(sim_counts().allocs, 1);
+    for (int i = 0; i < 100 && sim_counts().allocs > 0; i++)
+        usleep(50000);
+    cr_expect_eq(sim_counts().allocs, 0);
+    product_reset(&p);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    product_close(&p);
+    device_down();
+}
+
+/* A caller does not wait for ever while another has all the memory. */
+static void *hold_memory(void *arg)
+{
+    int64_t rects;
+    return attempt(arg, 6000, &rects) == TB_OK ? arg : NULL;
+}
+
+Test(exec, busy_when_memory_is_held)
+{
+    struct product p, q;
+    int64_t rects;
+    pthread_t holder;
+    void *held;
+    device_up("8", "256", "4000000", false);
+    pool_limit(6000);
+    product_open(&p, &fault_spec);
+    product_open(&q, &fault_spec);
+    cr_expect_eq(attempt(&p, 6000, &rects), TB_OK);
+    product_reset(&p);
+    sim_hang(40); /* in the midst of it */
+    cr_assert_eq(pthread_create(&holder, NULL, hold_memory, &p), 0);
+    while (!sim_hanging())
+        usleep(1000);
+    exec_queue_ns = 50000000;
+    cr_expect_eq(attempt(&q, 6000, &rects), TB_BUSY);
+    cr_expect(product_right(&q));
+    sim_release();
+    pthread_join(holder, &held);
+    cr_expect_eq(held, &p);
+    cr_expect(product_right(&p));
+    product_close(&p);
+    product_close(&q);
     device_down();
 }

@@ -27,7 +27,8 @@ enum tb_op {
 /* Element types. The complex ones are pairs (re, im) of the real one. */
 enum tb_type { TB_F16, TB_BF16, TB_F32, TB_F64, TB_C32, TB_C64, TB_TYPES };
 
-/* A scalar as it was handed in; its type says which member holds. 16-bit scalars are bit patterns. */
+/* A scalar as it was handed in; its type says which member holds. 16-bit scalars are bit patterns.
+ */
 union tb_scalar {
     uint16_t h;
     float f[2];
@@ -39,28 +40,34 @@ typedef void (*tb_fn)(void);
 struct tb_cpu {
     tb_fn fn;     /* where valid calls compute; NULL: the CPU BLAS lacks the name */
     tb_fn origin; /* what the program would have reached; illegal calls go there */
+    tb_fn direct; /* fn, where a small call may go there without being looked at; else NULL */
 };
 
 enum tb_order { TB_ROW_MAJOR = 101, TB_COL_MAJOR = 102 };
+
+/* How the products of a call are laid out, and so how its arguments are counted. */
+enum tb_form { TB_ONE, TB_BATCH, TB_STRIDED };
 
 /* Flags are the Fortran letters, upper case. CBLAS doors translate: a bad enum becomes '?'. */
 struct tb_call {
     const char *name;         /* as called: "cblas_dgemm", for messages and xerbla */
     const struct tb_cpu *cpu; /* the CPU BLAS's entry of that name and spelling */
     enum tb_op op;
-    enum tb_type ab, c_type;  /* element type of A and B; of C (B too for trmm, trsm) */
+    enum tb_form form;
+    enum tb_type ab, c_type; /* element type of A and B; of C (B too for trmm, trsm) */
     enum tb_type alpha_type, beta_type;
-    bool cblas, wide;         /* calling convention of cpu->fn: by value; 64-bit integers */
-    bool row_major;           /* as called; call_check() leaves the descriptor column-major */
-    bool bad_order;           /* CBLAS order was neither 101 nor 102 */
+    bool cblas, wide;              /* calling convention of cpu->fn: by value; 64-bit integers */
+    bool row_major;                /* as called; call_check() leaves the descriptor column-major */
+    bool bad_order;                /* CBLAS order was neither 101 nor 102 */
     char side, uplo, ta, tb, diag; /* ta is "trans" of syrk and its relatives */
-    int64_t m, n, k;          /* syrk family and gemmt: n and k (m = n); trmm, trsm: m and n */
+    int64_t m, n, k;               /* syrk family and gemmt: n and k (m = n); trmm, trsm: m and n */
     union tb_scalar alpha, beta;
     const void *a, *b;
-    void *c;                  /* trmm, trsm: the matrix B, in and out (b is NULL) */
+    void *c; /* trmm, trsm: the matrix B, in and out (b is NULL) */
     int64_t lda, ldb, ldc;
-    /* Batches: `batch` products of the same shape. With lists, a, b and c are unused and matrix i is
-     * alist[i] ...; without, matrix i lies i * stride elements further on. 1 and NULL otherwise. */
+    /* Batches: `batch` products of the same shape. With lists, a, b and c are unused and matrix i
+     * is alist[i] ...; without, matrix i lies i * stride elements further on. 1 and NULL otherwise.
+     */
     int64_t batch;
     const void *const *alist, *const *blist;
     void *const *clist;
@@ -77,12 +84,14 @@ bool scalar_is_zero(enum tb_type type, const union tb_scalar *s);
 bool scalar_is_one(enum tb_type type, const union tb_scalar *s);
 void scalar_widen(enum tb_type type, const union tb_scalar *s, double out[2]);
 
-/* Turns a row-major call into the equal column-major one (A and B, m and n, uplo, side, trans swap),
- * in place; nothing to do for a column-major call. */
+/* Turns a row-major call into the equal column-major one (A and B, m and n, uplo, side, trans
+ * swap), in place; nothing to do for a column-major call. */
 void call_normalize(struct tb_call *call);
 
-/* Strict check of a normalized call: 0 if plainly valid, else the number of the first wrong argument
- * as Fortran counts them (-1: not plainly valid, left to the CPU BLAS to judge, e.g. trans 'R'). */
+/* Strict check of a normalized call: 0 if plainly valid, else the number of the first wrong
+ * argument as Fortran counts them. Negative: not plainly valid but an extension of some libraries
+ * (trans 'R'), left to the CPU BLAS to judge; where it lacks the name the argument -number is
+ * wrong. A bad CBLAS order is number 0 to xerbla and -1 here. */
 int call_check(const struct tb_call *call);
 
 /* Nothing to compute on a device: m, n or the batch is 0, k = 0, or alpha = 0. */

@@ -9,17 +9,17 @@
 #include "call.h"
 
 struct tb_caps {
-    char name[64];           /* of the device, for people */
-    int cc;                  /* compute capability * 10: 90 for sm_90 */
-    int sms;                 /* multiprocessors */
-    int smem_block;          /* bytes of shared memory one block may use */
-    int fp64_ratio;          /* FP32 rate / FP64 rate: 2 on data-center parts, 64 on others */
-    int clock_mhz;           /* boost clock of the SMs */
+    char name[64];  /* of the device, for people */
+    int cc;         /* compute capability * 10: 90 for sm_90 */
+    int sms;        /* multiprocessors */
+    int smem_block; /* bytes of shared memory one block may use */
+    int fp64_ratio; /* FP32 rate / FP64 rate: 2 on data-center parts, 64 on others */
+    int clock_mhz;  /* boost clock of the SMs */
     size_t mem_total, mem_free;
-    int driver;              /* version as the driver counts, 13000 = CUDA 13.0 */
-    bool inline_calls;       /* no service thread needed: calls may run on the caller's stack */
-    int64_t tile;            /* 0, or the side of a tile of C to force (tests on small shapes) */
-    int64_t chunk;           /* 0, or bytes of a staging chunk to force (tests) */
+    int driver;        /* version as the driver counts, 13000 = CUDA 13.0 */
+    bool inline_calls; /* no service thread needed: calls may run on the caller's stack */
+    int64_t tile;      /* 0, or the side of a tile of C to force (tests on small shapes) */
+    int64_t chunk;     /* 0, or bytes of a staging chunk to force (tests) */
 };
 
 #endif

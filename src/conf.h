@@ -30,7 +30,8 @@ struct tb_conf {
 /* The configuration of this process. */
 const struct tb_conf *conf_get(void);
 
-/* Parses from a lookup function (secure_getenv in the library); `complain` gets one line per bad value. */
+/* Parses from a lookup function (secure_getenv in the library); `complain` gets one line per bad
+ * value. */
 void conf_parse(struct tb_conf *out, char *(*lookup)(const char *name),
                 void (*complain)(const char *line));
 

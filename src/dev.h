@@ -2,11 +2,12 @@
  * The seam between the library and a device. Two devices stand behind it: CUDA (dev_cuda.c) and the
  * simulated one of the tests (tests/sim/dev_sim.c). Only exec, pool and device.c call it.
  *
- * Every function returns a status, never ends the process, and may be called from any thread of ours
- * that has called bind(). A lane is an in-order queue (a stream); lanes run against each other unless
- * ordered by events. h2d, d2h, launch, record and wait are asynchronous and return at once; a fault of
- * the device may be reported by any later call. Memory of the host given to h2d and d2h must be pinned
- * by pin() and stay valid until an event recorded behind the copy has been synced. */
+ * Every function returns a status, never ends the process, and may be called from any thread of
+ * ours that has called bind(). A lane is an in-order queue (a stream); lanes run against each other
+ * unless ordered by events. h2d, d2h, launch, record and wait are asynchronous and return at once;
+ * a fault of the device may be reported by any later call. Memory of the host given to h2d and d2h
+ * must be pinned by pin() and stay valid until an event recorded behind the copy has been synced.
+ */
 #ifndef TB_DEV_H
 #define TB_DEV_H
 
@@ -20,15 +21,16 @@ struct tb_event;
 
 enum tb_where { TB_HOST_PAGEABLE, TB_HOST_PINNED, TB_DEVICE, TB_MANAGED };
 
-/* A rectangle copy: `rows` runs of `width` bytes, `pitch` bytes apart (column-major: a run is a column). */
+/* A rectangle copy: `rows` runs of `width` bytes, `pitch` bytes apart (column-major: a run is a
+ * column). */
 struct tb_copy {
     size_t width, rows, dst_pitch, src_pitch;
 };
 
 struct tb_dev_ops {
     const char *name;
-    /* Opens device `ordinal` (of those the driver lists) and tells its facts. One device is open at a
-     * time in a process. May take 0.4 s. On failure nothing is left behind. */
+    /* Opens device `ordinal` (of those the driver lists) and tells its facts. One device is open at
+     * a time in a process. May take 0.4 s. On failure nothing is left behind. */
     enum tb_status (*open)(int ordinal, struct tb_caps *caps);
     void (*close)(void);
     /* Number of devices; cheap, but loads the driver. `uuid` of one as 32 hex digits. */
@@ -38,8 +40,8 @@ struct tb_dev_ops {
 
     enum tb_status (*alloc)(size_t bytes, tb_dptr *out);
     enum tb_status (*free)(tb_dptr ptr);
-    enum tb_status (*mem_free)(size_t *bytes);          /* free device memory now */
-    enum tb_status (*pin)(void *host, size_t bytes);    /* our own mappings only, never the user's */
+    enum tb_status (*mem_free)(size_t *bytes);       /* free device memory now */
+    enum tb_status (*pin)(void *host, size_t bytes); /* our own mappings only, never the user's */
     enum tb_status (*unpin)(void *host);
 
     enum tb_status (*lane_open)(struct tb_lane **out, bool high_priority);
@@ -54,10 +56,10 @@ struct tb_dev_ops {
     enum tb_status (*launch)(struct tb_lane *lane, int kernel, const struct tb_gemm_params *params);
     enum tb_status (*record)(struct tb_event *event, struct tb_lane *lane);
     enum tb_status (*wait)(struct tb_lane *lane, struct tb_event *event);
-    enum tb_status (*sync)(struct tb_event *event);     /* blocks this thread, without burning CPU */
+    enum tb_status (*sync)(struct tb_event *event); /* blocks this thread, without burning CPU */
 
     enum tb_status (*where)(const void *ptr, enum tb_where *out);
-    enum tb_status (*check)(void);  /* is the context still alive (the program may have reset it)? */
+    enum tb_status (*check)(void); /* is the context still alive (the program may have reset it)? */
     const char *(*last_error)(void); /* text of the last failure on this thread, for the log */
 };
 

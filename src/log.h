@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a person sees: lines on stderr or in TILEBLAS_LOG, never on stdout, and the counters behind the
- * summary at exit. Nothing is printed unless TILEBLAS_VERBOSE asks, but for one line about a bad setting. */
+ * What a person sees: lines on stderr or in TILEBLAS_LOG, never on stdout, and the counters behind
+ * the summary at exit. Nothing is printed unless TILEBLAS_VERBOSE asks, but for one line about a
+ * bad setting. */
 #ifndef TB_LOG_H
 #define TB_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include "call.h"
+#include "conf.h"
 #include "route.h"
+
+/* Called by conf.c as soon as the settings are known; before that nothing is printed. */
+void log_configure(const struct tb_conf *conf);
 
 /* One line, "tileblas: ..." with the newline added. Level 0 is always printed. */
 void log_line(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));

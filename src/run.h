@@ -3,29 +3,50 @@
 #ifndef TB_RUN_H
 #define TB_RUN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include "call.h"
+#include "route.h"
 
-/* The doors' pre-test: could a call of this volume ever be worth a descriptor? Infinite once it is known
- * that no call can leave the CPU; 0 where every call is wanted (forced, verbose). */
-extern double run_small_volume;
+/* The doors' pre-test: could a call of this volume ever be worth a descriptor? Infinite once it is
+ * known that no call can leave the CPU; 0 where every call is wanted (forced, verbose). */
+extern _Atomic double run_small_volume;
 
 static inline bool run_is_small(int64_t m, int64_t n, int64_t k)
 {
-    return (double)m * (double)n * (double)k < run_small_volume;
+    const double volume = (double)m * (double)n * (double)k;
+    return volume < atomic_load_explicit(&run_small_volume, memory_order_relaxed);
 }
+
+/* Called by the resolver before the first door opens. */
+void run_setup(void);
+
+/* What is decided about a call, without doing anything: normalizes the descriptor, checks, routes.
+ */
+struct tb_judgement {
+    enum tb_side where;
+    enum tb_reason reason;
+    double est_cpu_ns, est_gpu_ns;
+    bool k_is_zero; /* alpha = 0 in a valid sgemm or dgemm: to be computed with k = 0 */
+};
+struct tb_judgement run_judge(struct tb_call *call);
 
 /* What the door still has to do after run_enter(). */
 struct tb_pass {
-    tb_fn fn;         /* forward the call there, arguments unchanged; NULL: all done */
-    bool k_is_zero;   /* but with k = 0 (alpha = 0, where OpenBLAS may still read A and B) */
-    bool counted;     /* run_leave() has something to close */
-    struct tb_choice_log { int reason; unsigned long long start_ns; double est_cpu_ns, est_gpu_ns; } log;
+    tb_fn fn;       /* forward the call there, arguments unchanged; NULL: all done */
+    bool k_is_zero; /* but with k = 0 */
+    bool counted;   /* run_leave() has something to close */
+    struct tb_judgement judgement;
+    uint64_t start_ns;
 };
 
-/* Takes a call from a door: computes it on the device, or says where to forward it. */
+/* Takes a call from a door: computes it on the device, or says where to forward it. Always
+ * completes a call whose cpu->fn is NULL. */
 struct tb_pass run_enter(struct tb_call *call);
 /* Closes a forwarded call (re-entry guard, log). */
 void run_leave(const struct tb_call *call, const struct tb_pass *pass);
+
+/* xerbla for an illegal call of a name the CPU BLAS lacks; the descriptor is normalized. */
+void run_report(const struct tb_call *call);
 
 #endif

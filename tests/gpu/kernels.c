@@ -6,7 +6,9 @@
  * --quick: few cases, for compute-sanitizer. --bench: TFLOP/s at 4096. --large: only the case
  * beyond 2^31 elements (up to 36 GB), which --skip-large leaves out. A name stands for the rows
  * that begin with it. Exit 0: all passed; 1: a failure; 77: no device. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <cuda.h>
 #include <dlfcn.h>
 #include <float.h>

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The map: what happens to a call between its door and its result. The only
+ * file that sees both the device and the CPU side. */
+#include "run.h"
+#include "../fallback/fallback.h"
+#include "conf.h"
+#include "log.h"
+#include "offload.h"
+#include <math.h>
+
+_Atomic double run_small_volume; /* 0 until run_setup(): every call is looked at */
+
+/* Calls of this thread that are inside the CPU BLAS with our knowledge; some
+ * libraries' cblas_dgemm calls dgemm_ through the PLT and so comes back through
+ * a door. Set only around calls checked valid: an illegal one may leave through
+ * the program's xerbla by longjmp. */
+static __thread int inside __attribute__((tls_model("initial-exec")));
+
+void run_setup(void)
+{
+    atomic_store(&run_small_volume, route_small_volume(conf_get()));
+}
+
+/* OpenBLAS's small-matrix kernels read A and B of sgemm and dgemm even where
+ * alpha = 0, and let their NaN through; with k = 0 they do not. */
+static bool wants_k_zero(const struct tb_call *call)
+{
+    return call->op == TB_GEMM && (call->ab == TB_F32 || call->ab == TB_F64) && call->k > 0 &&
+           scalar_is_zero(call->alpha_type, &call->alpha);
+}
+
+struct tb_judgement run_judge(struct tb_call *call)
+{
+    if (inside > 0 && call->cpu->fn != NULL)
+        return (struct tb_judgement){.where = TB_ON_CPU, .reason = TB_WHY_NESTED};
+    call_normalize(call);
+    if (call_check(call) != 0)
+        return (struct tb_judgement){.where = TB_ON_CPU, .reason = TB_WHY_ILLEGAL};
+    if (call_is_trivial(call))
+        return (struct tb_judgement){
+            .where = TB_ON_CPU, .reason = TB_WHY_TRIVIAL, .k_is_zero = wants_k_zero(call)};
+    const struct tb_choice choice = offload_choose(call, fallback_threads);
+    if (!log_wants(1) && route_is_final(choice.reason))
+        atomic_store(&run_small_volume,
+                     HUGE_VAL); /* no call of this process leaves the CPU any more */
+    return (struct tb_judgement){.where = choice.where,
+                                 .reason = choice.reason,
+                                 .est_cpu_ns = choice.est_cpu_ns,
+                                 .est_gpu_ns = choice.est_gpu_ns};
+}
+
+static void log_pass(const struct tb_call *call, const struct tb_pass *pass,
+                     struct tb_outcome outcome)
+{
+    const struct tb_judgement *const j = &pass->judgement;
+    outcome.choice = (struct tb_choice){j->where, j->reason, j->est_cpu_ns, j->est_gpu_ns};
+    outcome.ns = (double)(log_now_ns() - pass->start_ns);
+    log_call(call, &outcome);
+}
+
+void run_report(const struct tb_call *call)
+{
+    const int info = call_check(call);
+    fallback_xerbla(call, call->bad_order ? 0 : info < 0 ? -info : info);
+}
+
+/* The device computes what it can; whatever it leaves undone the CPU computes.
+ * True: C is complete.
+ */
+static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
+{
+    struct tb_offload offload;
+    offload_run(call, &offload);
+    if (!offload.started) {
+        pass->judgement.where = TB_ON_CPU;
+        pass->judgement.reason = offload.reason;
+        return false;
+    }
+    struct tb_outcome outcome = {.bytes_in = offload.bytes_in, .bytes_out = offload.bytes_out};
+    struct tb_rect rect;
+    inside++;
+    for (; offload_undone(&offload, &rect); outcome.rects_on_cpu++)
+        fallback_rect(call, &rect);
+    inside--;
+    if (outcome.rects_on_cpu > 0)
+        pass->judgement.reason = offload.reason;
+    offload_done(&offload);
+    log_pass(call, pass, outcome);
+    return true;
+}
+
+/* A name the CPU BLAS lacks: ours to answer. */
+static void run_on_own_cpu(struct tb_call *call, struct tb_pass *pass)
+{
+    if (pass->judgement.reason == TB_WHY_ILLEGAL) {
+        log_pass(call, pass, (struct tb_outcome){0});
+        run_report(call);
+        return;
+    }
+    inside++;
+    const bool done = fallback_call(call);
+    inside--;
+    if (!done)
+        fallback_missing(call->name); /* does not return */
+    log_pass(call, pass, (struct tb_outcome){0});
+}
+
+struct tb_pass run_enter(struct tb_call *call)
+{
+    const bool timed = log_wants(1);
+    struct tb_pass pass = {.start_ns = timed ? log_now_ns() : 0, .judgement = run_judge(call)};
+    if (pass.judgement.where == TB_ON_GPU && run_on_gpu(call, &pass))
+        return pass;
+    if (call->cpu->fn == NULL) {
+        run_on_own_cpu(call, &pass);
+        return pass;
+    }
+    pass.k_is_zero = pass.judgement.k_is_zero;
+    switch (pass.judgement.reason) {
+    case TB_WHY_ILLEGAL:
+        log_pass(call, &pass, (struct tb_outcome){0});
+        pass.fn = call->cpu->origin;
+        break;
+    case TB_WHY_NESTED:
+        pass.fn = call->cpu->fn;
+        break;
+    default:
+        pass.fn = call->cpu->fn;
+        pass.counted = true;
+        inside++;
+        break;
+    }
+    return pass;
+}
+
+void run_leave(const struct tb_call *call, const struct tb_pass *pass)
+{
+    inside--;
+    log_pass(call, pass, (struct tb_outcome){0});
+}

@@ -1,0 +1,25 @@
+# Tests. Unit tests are Criterion programs of the same name as the module; tests that Criterion cannot host
+# (threads under TSan, fork, exit) are plain main() programs; scripts do the rest. 77 is a skip.
+TEST_EXTENSIONS = .sh
+SH_LOG_COMPILER = /bin/bash
+AM_TESTS_ENVIRONMENT = \
+	export TB_SRCDIR='$(abs_top_srcdir)' TB_BUILDDIR='$(abs_top_builddir)' CC='$(CC)' FC='$(FC)' \
+	  TB_SANITIZE='$(TB_SANITIZE)';
+
+test_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+test_libs = libtbwhole.la $(CRITERION_LIBS) -lm
+
+if HAVE_CRITERION
+unit_tests = tests/unit/test_call tests/unit/test_conf tests/unit/test_route
+check_PROGRAMS += $(unit_tests)
+TESTS += $(unit_tests)
+tests_unit_test_call_CFLAGS = $(test_cflags)
+tests_unit_test_call_LDADD = $(test_libs)
+tests_unit_test_conf_CFLAGS = $(test_cflags)
+tests_unit_test_conf_LDADD = $(test_libs)
+tests_unit_test_route_CFLAGS = $(test_cflags)
+tests_unit_test_route_LDADD = $(test_libs)
+endif
+
+include $(srcdir)/tests/device.mk
+include $(srcdir)/tests/clients/local.mk

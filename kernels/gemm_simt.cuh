@@ -32,11 +32,13 @@ __device__ inline tile_place place_tile(int64_t t, const tb_gemm_params &p, int6
     return {item, (band * BAND + t - col * height) * bm, col * bn};
 }
 
+// Where product `item` has a matrix. That it is global memory must be said: the compiler sees a number.
 template <class T> __device__ T *item_base(uint64_t base, uint64_t list, int64_t stride, int64_t item)
 {
-    if (list)
-        return reinterpret_cast<T *>(reinterpret_cast<const uint64_t *>(list)[item]);
-    return reinterpret_cast<T *>(base) + item * stride;
+    T *p = list ? reinterpret_cast<T *>(reinterpret_cast<const uint64_t *>(list)[item])
+                : reinterpret_cast<T *>(base) + item * stride;
+    __builtin_assume(__isGlobal(p));
+    return p;
 }
 
 template <class E, class O, bool TA, bool TB, int BM, int BN, int BK, int TM, int TN, int THREADS>
@@ -52,7 +54,7 @@ struct gemm_simt {
     static constexpr int WARPS_M = BM / (LANES_M * TM), WARPS_N = BN / (LANES_N * TN);
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && TM % G == 0 && TN % G == 0, "the tile divides evenly");
 
-    static constexpr int LINE_A = TB_SMEM_LINE(BM), LINE_B = TB_SMEM_LINE(BN);
+    static constexpr int LINE_A = TB_SMEM_LINE(BM, (int)sizeof(T)), LINE_B = TB_SMEM_LINE(BN, (int)sizeof(T));
     static constexpr int STAGE = BK * (LINE_A + LINE_B);
     static constexpr bool FOLD = folds<T>;
 

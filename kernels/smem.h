@@ -4,15 +4,15 @@
 #ifndef TB_SMEM_H
 #define TB_SMEM_H
 
-/* Elements between the lines (one per k) of a tile. Four more than the tile is wide puts what a warp
- * stores while it transposes into different banks, for every element size, and keeps 16-byte alignment. */
-#define TB_SMEM_LINE(WIDTH) ((WIDTH) + 4)
+/* Elements of ELEM bytes between the lines (one per k) of a tile. With 16 bytes more than the tile is wide,
+ * what a warp stores while it transposes falls into different banks, for every element size. */
+#define TB_SMEM_LINE(WIDTH, ELEM) ((WIDTH) + 16 / (ELEM))
 
 /* Sums in FP32 are moved to a second level after at most this many steps of k. */
 #define TB_FOLD 256
 
-/* ELEM: bytes of an element of the computation; FOLD: 1 where a second level is kept. */
+/* FOLD: 1 where a second level is kept. */
 #define TB_SMEM_BYTES(BM, BN, BK, ELEM, FOLD)                                                      \
-    ((ELEM) * (2 * (BK) * (TB_SMEM_LINE(BM) + TB_SMEM_LINE(BN)) + (FOLD) * (BM) * (BN)))
+    ((ELEM) * (2 * (BK) * (TB_SMEM_LINE(BM, ELEM) + TB_SMEM_LINE(BN, ELEM)) + (FOLD) * (BM) * (BN)))
 
 #endif

@@ -20,14 +20,12 @@ template <class E, int WIDTH, int BK, int THREADS, bool ALONG> class tile_loader
     static constexpr int SHARE = WIDTH * BK / THREADS; // elements of one thread
     static constexpr int V = SHARE < 16 / (int)sizeof(stored) ? SHARE : 16 / (int)sizeof(stored);
     static constexpr int COUNT = SHARE / V;
-    // Transposing, a warp takes so many lines of memory that its stores fill every bank once.
-    static constexpr int RUN = 64 / (int)sizeof(computed);
+    static constexpr int LINE = TB_SMEM_LINE(WIDTH, (int)sizeof(computed));
     // What the next group of a thread lies further on, in w or in k.
     static constexpr int STEP = ALONG ? THREADS * V / WIDTH : THREADS * V / BK;
     static_assert(SHARE * THREADS == WIDTH * BK && V * COUNT == SHARE, "the tile divides evenly");
     static_assert(!ALONG || (WIDTH % V == 0 && THREADS * V % WIDTH == 0), "groups step in k");
-    static_assert(ALONG || (BK % V == 0 && WIDTH % RUN == 0 && THREADS % (RUN * (BK / V)) == 0),
-                  "groups step in w");
+    static_assert(ALONG || (BK % V == 0 && THREADS * V % BK == 0), "groups step in w");
 
     const stored *src; // this thread's first element in the current step of k
     int64_t ld;
@@ -41,8 +39,8 @@ template <class E, int WIDTH, int BK, int THREADS, bool ALONG> class tile_loader
     __device__ tile_loader(const stored *origin, int64_t ld_, int64_t first, int64_t width) : ld(ld_)
     {
         const int t = threadIdx.x;
-        w = ALONG ? t % (WIDTH / V) * V : t % RUN + t / (RUN * (BK / V)) * RUN;
-        k = ALONG ? t / (WIDTH / V) : t / RUN % (BK / V) * V;
+        w = ALONG ? t % (WIDTH / V) * V : t / (BK / V);
+        k = ALONG ? t / (WIDTH / V) : t % (BK / V) * V;
         src = origin + (ALONG ? first + w + k * ld : (first + w) * ld + k);
         width_left = (width - first < WIDTH ? (int)(width - first) : WIDTH) - w;
         const bool aligned = (reinterpret_cast<uint64_t>(origin) | ld * sizeof(stored)) % (V * sizeof(stored)) == 0;
@@ -53,6 +51,7 @@ template <class E, int WIDTH, int BK, int THREADS, bool ALONG> class tile_loader
     __device__ void load(int64_t k_left)
     {
         const int64_t step = STEP * ld;
+        __builtin_assume(__isGlobal(src));
         if (wide && k_left >= BK) {
 #pragma unroll
             for (int i = 0; i < COUNT; i++)
@@ -76,7 +75,6 @@ template <class E, int WIDTH, int BK, int THREADS, bool ALONG> class tile_loader
 
     __device__ void store(computed *tile, bool conj) const
     {
-        constexpr int LINE = TB_SMEM_LINE(WIDTH);
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             pack<computed, V> out;

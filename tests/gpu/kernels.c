@@ -656,6 +656,8 @@ static int run_large(const struct loaded *k, struct stats *st)
             const struct num diff = {got.re - sum.re, got.im - sum.im};
             const double err =
                 (double)((size_of(diff) - (row->c == TB_F16 ? 0x1p-25L : 0)) / mag) / unit(row->c);
+            st->worst_u = fmax(st->worst_u, err);
+            st->worst = fmax(st->worst, err / bound(row, (double)kk));
             if (!(err <= bound(row, (double)kk))) {
                 report(k, &s, "wrong beyond 2^31 elements");
                 i = m, j = n;

@@ -18,6 +18,7 @@ export LC_ALL=C
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 99
+[ -e "$preload" ] && [ -e "$full" ] || { echo "the libraries are not built"; exit 99; }
 
 fail() {
     echo "FAILED: $*"

@@ -2,8 +2,8 @@
 # edge.c without us, under a preload, linked to us, and on the simulated device with small tiles.
 . "$TB_SRCDIR/tests/abi/lib.sh" || exit 99
 need_openblas
-build edge "$here/edge.c" -I"$here" -Wl,--no-as-needed -lopenblas -ldl -lm
-build linked "$here/edge.c" -I"$here" -L"$libs" -Wl,--no-as-needed -ltileblas -Wl,-rpath,"$libs" -ldl -lm
+build edge "$here/edge.c" -O2 -I"$here" -Wl,--no-as-needed -lopenblas -ldl -lm
+build linked "$here/edge.c" -O2 -I"$here" -L"$libs" -Wl,--no-as-needed -ltileblas -Wl,-rpath,"$libs" -ldl -lm
 
 check() {
     local what=$1

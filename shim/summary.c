@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The one destructor: the summary that TILEBLAS_VERBOSE asks for. Zero calls caught is what people
  * most need to see, so it does not wait for a first call. Silent and idle otherwise. */
-#define _GNU_SOURCE
 #include "../src/conf.h"
 #include "../src/log.h"
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reads the environment into struct tb_conf, once. conf.def is the table; this file holds one
  * parser per kind of value. Knows nothing about what the values are used for. */
-#define _GNU_SOURCE
 #include "conf.h"
 #include "log.h"
 #include <ctype.h>
@@ -162,11 +161,22 @@ static void keep(const char *line)
         snprintf(pending[pendings++], sizeof pending[0], "%s", line);
 }
 
-/* The program may change its environment later: texts are copied. */
+/* The program may change its environment later: texts are copied, for ever. */
 static char *lookup_copy(const char *name)
 {
+    enum {
+#define CONF(KIND, FIELD, VARIABLE, DEFAULT, HELP) ROW_##FIELD,
+#include "conf.def"
+#undef CONF
+        ROWS
+    };
+    static char *copies[ROWS];
+    static int used;
     const char *const text = secure_getenv(name);
-    return text != NULL ? strdup(text) : NULL;
+    if (text == NULL || used == ROWS)
+        return NULL;
+    copies[used] = strdup(text);
+    return copies[used++];
 }
 
 static void read_once(void)

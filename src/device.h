@@ -9,6 +9,8 @@
 #include "route.h"
 #include "status.h"
 
+enum { TB_DEVICE_FAULTS_MAX = 3 };
+
 enum tb_device_state device_state(void); /* cheap: one atomic load and getpid() */
 
 /* Starts the device if nobody has, and waits up to wait_ns for the start to end (0: does not wait).

@@ -4,14 +4,32 @@ libtbcore_la_CFLAGS = $(strict_cflags)
 libtbcore_la_SOURCES = \
 	src/call.c src/call.h src/caps.h \
 	src/conf.c src/conf.h src/conf.def \
+	src/dev.h src/device.c src/device.h \
+	src/exec.c src/exec.h \
+	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/smem.h \
 	src/log.c src/log.h \
 	src/offload.c src/offload.h \
+	src/plan.c src/plan.h \
+	src/pool.c src/pool.h \
 	src/route.c src/route.h src/routines.def \
 	src/run.c src/run.h \
-	src/status.c src/status.h src/version.h \
-	src/dev.h src/device.h src/plan.h
+	src/stage.c src/stage.h \
+	src/status.c src/status.h src/undone.c src/version.h
 
-# The device of this build.
+# The device of this build: CUDA, or none. The tests' simulated one takes its place in libtileblas-sim.so.
 noinst_LTLIBRARIES += libtbdev.la
 libtbdev_la_CFLAGS = $(strict_cflags)
+libtbdev_la_CPPFLAGS = $(AM_CPPFLAGS)
+if HAVE_CUDA
+libtbdev_la_CPPFLAGS += -isystem $(CUDA_INCLUDE)
+libtbdev_la_SOURCES = src/dev_cuda.c src/driver.c src/driver.h src/driver.def
+libtbdev_la_LIBADD = libtbimages.la
+else
 libtbdev_la_SOURCES = src/dev_none.c
+endif
+EXTRA_DIST += src/dev_none.c src/dev_cuda.c src/driver.c src/driver.h src/driver.def
+
+# Both in one archive, for programs: they call each other.
+noinst_LTLIBRARIES += libtbwhole.la
+libtbwhole_la_SOURCES =
+libtbwhole_la_LIBADD = libtbcore.la libtbdev.la

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Lines on stderr or in the log file, and the counters behind the summary. A line is one write(2),
  * so that lines of several threads and processes do not mix. */
-#define _GNU_SOURCE
 #include "log.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where a call goes, and why. Pure: no I/O, no locks, no clocks; everything it knows is handed in.
+ * Where a call goes, and why. Pure: no I/O, no locks, no clocks; everything it
+ * knows is handed in.
  */
 #ifndef TB_ROUTE_H
 #define TB_ROUTE_H
 
-#include <stdbool.h>
 #include "call.h"
 #include "caps.h"
 #include "conf.h"
+#include <stdbool.h>
 
 /* Reasons, as the log prints them. */
 #define TB_REASON_LIST(X)                                                                          \
@@ -22,6 +23,7 @@
     X(TB_WHY_DEVICE_OFF, "device-off")      /* switched off after faults */                        \
     X(TB_WHY_FORKED, "forked")              /* child of a process that used the device */          \
     X(TB_WHY_NO_MEMORY, "no-device-memory") /* no plan fits into the budget */                     \
+    X(TB_WHY_BUSY, "device-busy")           /* others had it, or its memory, for too long */       \
     X(TB_WHY_NESTED, "nested")              /* the CPU BLAS came back through our door */          \
     X(TB_WHY_WIDE_LIBRARY,                                                                         \
       "wide-library")               /* 64-bit integers behind plain names: only forwarded */       \
@@ -43,7 +45,8 @@ struct tb_choice {
     double est_cpu_ns, est_gpu_ns; /* 0 where not estimated */
 };
 
-/* Rates of the machine. Built-in figures until something better was measured. */
+/* Rates of the machine. Built-in figures until something better was measured.
+ */
 struct tb_rates {
     double link_in, link_out; /* bytes per ns, pageable memory, both ways at once */
     double fixed_ns;          /* of an offloaded call that moves nothing */
@@ -75,10 +78,12 @@ struct tb_choice route_choose(const struct tb_call *call, const struct tb_facts 
 /* Will every later call of this process get that answer too? */
 bool route_is_final(enum tb_reason reason);
 
-/* Built-in rates, scaled to the device (caps may be NULL while it is not known). */
+/* Built-in rates, scaled to the device (caps may be NULL while it is not
+ * known). */
 void route_default_rates(const struct tb_caps *caps, struct tb_rates *out);
 
-/* The volume m n k below which no machine gains anything: the doors' pre-test. */
+/* The volume m n k below which no machine gains anything: the doors' pre-test.
+ */
 double route_small_volume(const struct tb_conf *conf);
 
 #endif

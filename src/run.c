@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The map: what happens to a call between its door and its result. The only file that sees both the
- * device and the CPU side. */
+ * The map: what happens to a call between its door and its result. The only
+ * file that sees both the device and the CPU side. */
 #include "run.h"
+#include "../fallback/fallback.h"
 #include "conf.h"
 #include "log.h"
 #include "offload.h"
-#include "../fallback/fallback.h"
 #include <math.h>
 
 _Atomic double run_small_volume; /* 0 until run_setup(): every call is looked at */
 
-/* Calls of this thread that are inside the CPU BLAS with our knowledge; some libraries' cblas_dgemm
- * calls dgemm_ through the PLT and so comes back through a door. Set only around calls checked
- * valid: an illegal one may leave through the program's xerbla by longjmp. */
+/* Calls of this thread that are inside the CPU BLAS with our knowledge; some
+ * libraries' cblas_dgemm calls dgemm_ through the PLT and so comes back through
+ * a door. Set only around calls checked valid: an illegal one may leave through
+ * the program's xerbla by longjmp. */
 static __thread int inside __attribute__((tls_model("initial-exec")));
 
 void run_setup(void)
@@ -20,8 +21,8 @@ void run_setup(void)
     atomic_store(&run_small_volume, route_small_volume(conf_get()));
 }
 
-/* OpenBLAS's small-matrix kernels read A and B of sgemm and dgemm even where alpha = 0, and let
- * their NaN through; with k = 0 they do not. */
+/* OpenBLAS's small-matrix kernels read A and B of sgemm and dgemm even where
+ * alpha = 0, and let their NaN through; with k = 0 they do not. */
 static bool wants_k_zero(const struct tb_call *call)
 {
     return call->op == TB_GEMM && (call->ab == TB_F32 || call->ab == TB_F64) && call->k > 0 &&
@@ -63,25 +64,26 @@ void run_report(const struct tb_call *call)
     fallback_xerbla(call, call->bad_order ? 0 : info < 0 ? -info : info);
 }
 
-/* The device computes what it can; whatever it leaves undone the CPU computes. True: C is complete.
+/* The device computes what it can; whatever it leaves undone the CPU computes.
+ * True: C is complete.
  */
 static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
 {
-    struct tb_offload offload = {0};
+    struct tb_offload offload;
     offload_run(call, &offload);
-    struct tb_outcome outcome = {.bytes_in = offload.bytes_in, .bytes_out = offload.bytes_out};
     if (!offload.started) {
         pass->judgement.where = TB_ON_CPU;
         pass->judgement.reason = offload.reason;
         return false;
     }
+    struct tb_outcome outcome = {.bytes_in = offload.bytes_in, .bytes_out = offload.bytes_out};
+    struct tb_rect rect;
     inside++;
-    for (size_t i = 0; i < offload.undone_count; i++)
-        fallback_rect(call, &offload.undone[i]);
+    for (; offload_undone(&offload, &rect); outcome.rects_on_cpu++)
+        fallback_rect(call, &rect);
     inside--;
-    if (offload.undone_count > 0)
-        pass->judgement.reason = TB_WHY_FAULT;
-    outcome.rects_on_cpu = (int64_t)offload.undone_count;
+    if (outcome.rects_on_cpu > 0)
+        pass->judgement.reason = offload.reason;
     offload_done(&offload);
     log_pass(call, pass, outcome);
     return true;

@@ -7,7 +7,7 @@ AM_TESTS_ENVIRONMENT = \
 	  TB_SANITIZE='$(TB_SANITIZE)';
 
 test_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
-test_libs = libtbcore.la $(CRITERION_LIBS) -lm
+test_libs = libtbwhole.la $(CRITERION_LIBS) -lm
 
 if HAVE_CRITERION
 unit_tests = tests/unit/test_call tests/unit/test_conf tests/unit/test_route
@@ -20,3 +20,7 @@ tests_unit_test_conf_LDADD = $(test_libs)
 tests_unit_test_route_CFLAGS = $(test_cflags)
 tests_unit_test_route_LDADD = $(test_libs)
 endif
+
+include $(srcdir)/tests/sim/local.mk
+include $(srcdir)/tests/device.mk
+include $(srcdir)/tests/clients/local.mk

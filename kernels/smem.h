@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * How much shared memory a block takes: one formula for the kernel that carves it up and for the host
+ * that asks for it. Two stages of both tiles, each line padded, then the second level of the sums. */
+#ifndef TB_SMEM_H
+#define TB_SMEM_H
+
+/* Elements of ELEM bytes between the lines (one per k) of a tile. With 16 bytes more than the tile is wide,
+ * what a warp stores while it transposes falls into different banks, for every element size. */
+#define TB_SMEM_LINE(WIDTH, ELEM) ((WIDTH) + 16 / (ELEM))
+
+/* Sums in FP32 are moved to a second level after at most this many steps of k. */
+#define TB_FOLD 256
+
+/* FOLD: 1 where a second level is kept. */
+#define TB_SMEM_BYTES(BM, BN, BK, ELEM, FOLD)                                                      \
+    ((ELEM) * (2 * (BK) * (TB_SMEM_LINE(BM, ELEM) + TB_SMEM_LINE(BN, ELEM)) + (FOLD) * (BM) * (BN)))
+
+#endif

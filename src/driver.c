@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Finds libcuda by dlopen. Decides whether a driver is there and new enough; not whether a device
+ * is. Loading takes no lock: two threads may both load, the first one's table stays (a lock would
+ * hang a caller that holds the loader's lock against one of ours that wants it). */
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRIVER_NAME "libcuda.so.1"
+
+static _Atomic(struct tb_driver *) driver_table;
+
+/* Names as the library exports them: cuda.h's macros are expanded before they become text. */
+#define DRIVER_TEXT(NAME) #NAME
+#define DRIVER_SYMBOL(FN) DRIVER_TEXT(FN)
+
+static const struct {
+    const char *name;
+    size_t offset;
+} driver_rows[] = {
+#define DRIVER(FN) {DRIVER_SYMBOL(FN), offsetof(struct tb_driver, FN)},
+#include "driver.def"
+#undef DRIVER
+};
+
+/* Fills in what there is; the first name the library lacks, or NULL. */
+static const char *driver_fill(struct tb_driver *table, void *handle)
+{
+    const char *missing = NULL;
+    for (size_t i = 0; i < sizeof driver_rows / sizeof driver_rows[0]; i++) {
+        void *fn = dlsym(handle, driver_rows[i].name);
+        if (!fn && !missing)
+            missing = driver_rows[i].name;
+        memcpy((char *)table + driver_rows[i].offset, &fn, sizeof fn);
+    }
+    return missing;
+}
+
+static enum tb_status driver_judge(struct tb_driver *table, void *handle, char *why, size_t bytes)
+{
+    const char *missing = driver_fill(table, handle);
+    int version = 0;
+    /* The version first: an old driver lacks names too, and its number says more than a name. */
+    if (table->cuDriverGetVersion && table->cuDriverGetVersion(&version) != CUDA_SUCCESS)
+        version = 0;
+    if (version > 0 && version < TB_DRIVER_MIN) {
+        snprintf(why, bytes, "the GPU driver supports CUDA %d.%d, %d.%d is needed", version / 1000,
+                 version % 1000 / 10, TB_DRIVER_MIN / 1000, TB_DRIVER_MIN % 1000 / 10);
+        return TB_OLD_DRIVER;
+    }
+    if (missing || version == 0) {
+        snprintf(why, bytes, "the GPU driver has no usable %s",
+                 missing ? missing : "cuDriverGetVersion");
+        return TB_OLD_DRIVER;
+    }
+    return TB_OK;
+}
+
+enum tb_status driver_open(const struct tb_driver **out, char *why, size_t why_bytes)
+{
+    struct tb_driver *known = atomic_load_explicit(&driver_table, memory_order_acquire);
+    if (known) {
+        *out = known;
+        return TB_OK;
+    }
+    /* The handle is never closed: the driver does not survive being unloaded. */
+    void *handle = dlopen(DRIVER_NAME, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        const char *text = dlerror();
+        snprintf(why, why_bytes, "no GPU driver: %s", text ? text : DRIVER_NAME);
+        (void)dlerror(); /* gives the text's memory back */
+        return TB_NO_DRIVER;
+    }
+    struct tb_driver *fresh = calloc(1, sizeof *fresh);
+    if (!fresh) {
+        snprintf(why, why_bytes, "out of memory");
+        return TB_NO_MEMORY;
+    }
+    enum tb_status status = driver_judge(fresh, handle, why, why_bytes);
+    if (status != TB_OK) {
+        free(fresh);
+        return status;
+    }
+    if (!atomic_compare_exchange_strong(&driver_table, &known, fresh)) {
+        free(fresh);
+        fresh = known;
+    }
+    *out = fresh;
+    return TB_OK;
+}
+
+struct driver_search {
+    unsigned long long adds_known, adds;
+    bool found;
+};
+
+static int driver_look(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct driver_search *search = data;
+    (void)size;
+    search->adds = info->dlpi_adds;
+    if (search->adds == search->adds_known)
+        return 1; /* nothing was loaded since the last search, which found nothing */
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *file = slash ? slash + 1 : info->dlpi_name;
+    search->found = strncmp(file, "libcuda.so", strlen("libcuda.so")) == 0;
+    return search->found;
+}
+
+bool driver_is_mapped(void)
+{
+    /* dlopen(RTLD_NOLOAD) would wait for a load in progress on another thread; the list of loaded
+     * objects is guarded by a lock that is held for instants only. */
+    static _Atomic bool mapped;
+    static _Atomic unsigned long long adds;
+    if (atomic_load_explicit(&mapped, memory_order_relaxed))
+        return true;
+    struct driver_search search = {.adds_known = atomic_load_explicit(&adds, memory_order_relaxed)};
+    dl_iterate_phdr(driver_look, &search);
+    if (search.found)
+        atomic_store_explicit(&mapped, true, memory_order_relaxed);
+    else
+        atomic_store_explicit(&adds, search.adds, memory_order_relaxed);
+    return search.found;
+}

@@ -1,0 +1,783 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Runs plans: a service thread per call issues the products, the copiers carry panels and tiles. A
+ * step is taken up once the steps it waits for were issued; the device orders the rest by events.
+ * Decides nothing about order or memory (plan.c, pool.c). Called by run.c.
+ *
+ * Rules. (1) Everything in struct tb_job but `guard` is under the pool's lock, which is never held
+ * across a device call or a copy. (2) The caller's memory is touched only between job_enter() and
+ * job_leave(): once the caller gave up, job_enter() refuses. (3) An event is waited for only after
+ * the work it stands for was issued, so the device cannot be made to wait in a circle. */
+#include "exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "pool.h"
+#include "stage.h"
+
+int64_t exec_queue_ns = INT64_C(2000000000);
+int64_t exec_watchdog_ns = INT64_C(60000000000);
+
+static const unsigned abandoned_bit = 1u << 31;
+
+struct step_state {
+    int64_t to_issue;  /* pieces */
+    uint32_t carriers; /* copiers that had one, a bit each */
+    uint32_t seen;     /* lanes that already wait for it, a bit each */
+    bool issued;
+    struct tb_event *event; /* compute: behind it */
+};
+
+struct tb_job {
+    struct tb_call call;
+    struct tb_plan plan;
+    struct step_state *state;
+    unsigned char *done; /* the caller's: only inside the guard */
+    struct tb_slab *slab;
+    struct tb_job *next;                        /* in the queue, or among the active */
+    int32_t compute_at, upload_at, download_at; /* the next step of each kind */
+    int64_t upload_piece, download_piece;
+    int64_t left; /* pieces of C not yet written */
+    int busy;     /* tasks in the hands of copiers */
+    int refs;
+    uint32_t carriers;
+    enum tb_status status; /* the first failure */
+    bool begun, over, give_up;
+    pthread_cond_t told; /* the caller: begun, over, or the last section left */
+    atomic_uint guard;   /* sections inside, and abandoned_bit */
+};
+
+/* --- The guard --- */
+
+static void job_leave(struct tb_job *job)
+{
+    if (!(atomic_fetch_sub(&job->guard, 1) & abandoned_bit))
+        return;
+    pthread_mutex_lock(&pool_get()->lock);
+    pthread_cond_broadcast(&job->told);
+    pthread_mutex_unlock(&pool_get()->lock);
+}
+
+static bool job_enter(struct tb_job *job)
+{
+    if (!(atomic_fetch_add(&job->guard, 1) & abandoned_bit))
+        return true;
+    job_leave(job);
+    return false;
+}
+
+static bool job_abandoned(struct tb_job *job)
+{
+    return atomic_load(&job->guard) & abandoned_bit;
+}
+
+/* --- Life of a job --- */
+
+static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan *plan,
+                               unsigned char *done)
+{
+    const size_t steps = (size_t)plan->count;
+    struct tb_job *job = calloc(1, sizeof *job + steps * sizeof(struct step_state));
+    if (!job)
+        return NULL;
+    job->call = *call;
+    job->plan = *plan;
+    if (plan->many) {
+        /* The caller may give up and free its plan while we still look at it. */
+        job->plan.many = malloc(steps * sizeof *plan->many);
+        if (!job->plan.many) {
+            free(job);
+            return NULL;
+        }
+        memcpy(job->plan.many, plan->many, steps * sizeof *plan->many);
+    }
+    job->state = (struct step_state *)(job + 1);
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct tb_step *step = plan_step(&job->plan, i);
+        if (step->kind != TB_COMPUTE)
+            job->state[i].to_issue =
+                plan_pieces(&step->range, plan->elem[plan_operand(step->kind)], plan->chunk);
+    }
+    job->left = plan->pieces;
+    job->done = done;
+    job->refs = 1; /* the caller's */
+    pool_cond_open(&job->told);
+    return job;
+}
+
+/* Lock held. */
+static void job_drop(struct tb_job *job)
+{
+    if (--job->refs > 0)
+        return;
+    pthread_cond_destroy(&job->told);
+    plan_free(&job->plan);
+    free(job);
+}
+
+/* Lock held. */
+static void job_fail(struct tb_job *job, enum tb_status status)
+{
+    if (job->status == TB_OK)
+        job->status = status;
+    pthread_cond_broadcast(&pool_get()->moved);
+}
+
+/* --- Order --- */
+
+/* Have the steps it waits for been issued? Lock held. */
+static bool step_ready(const struct tb_job *job, int32_t i)
+{
+    const struct tb_step *step = plan_step(&job->plan, i);
+    for (int w = 0; w < TB_STEP_WAITS; w++)
+        if (step->waits_on[w] >= 0 && !job->state[step->waits_on[w]].issued)
+            return false;
+    return true;
+}
+
+/* Makes a lane wait for the steps before step i. `bit` is the lane's in `seen`, `self` its copier,
+ * or -1. No lock needed: a step that was issued does not change, but for the bits `seen` of our own
+ * lane. */
+static enum tb_status lane_await(struct tb_job *job, int32_t i, struct tb_lane *lane, int self)
+{
+    const struct tb_dev_ops *dev = tb_dev();
+    const struct tb_step *step = plan_step(&job->plan, i);
+    uint32_t carriers = 0;
+    enum tb_status status = TB_OK;
+    for (int w = 0; w < TB_STEP_WAITS && status == TB_OK; w++) {
+        if (step->waits_on[w] < 0)
+            continue;
+        const struct tb_step *before = plan_step(&job->plan, step->waits_on[w]);
+        struct step_state *state = &job->state[step->waits_on[w]];
+        if (before->kind == TB_COMPUTE) {
+            status = dev->wait(lane, state->event);
+        } else if (self >= 0) {
+            carriers |= state->carriers;
+        } else if (!(state->seen & (1u << step->lane))) {
+            state->seen |= 1u << step->lane; /* only the service thread gets here */
+            carriers |= state->carriers;
+        }
+    }
+    if (self >= 0)
+        carriers &= ~(1u << self);
+    for (int c = 0; c < TB_COPIERS_MAX && status == TB_OK; c++)
+        if (carriers & (1u << c))
+            status = dev->wait(lane, atomic_load(&pool_get()->copier[c].latest));
+    return status;
+}
+
+/* --- Copiers --- */
+
+static bool is_upload(enum tb_step_kind kind)
+{
+    return kind == TB_UPLOAD_A || kind == TB_UPLOAD_B || kind == TB_UPLOAD_C;
+}
+
+/* The next piece of one kind of a job, if its step is ready. Lock held. */
+static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
+{
+    int32_t *at = upload ? &job->upload_at : &job->download_at;
+    int64_t *piece = upload ? &job->upload_piece : &job->download_piece;
+    const int32_t count = job->plan.count;
+    while (*at < count && (upload ? !is_upload(plan_step(&job->plan, *at)->kind)
+                                  : plan_step(&job->plan, *at)->kind != TB_DOWNLOAD))
+        ++*at;
+    if (job->status != TB_OK || *at == count || !step_ready(job, *at))
+        return false;
+    if (task) {
+        *task = (struct tb_task){job, *at, (*piece)++};
+        job->busy++;
+        job->refs++;
+        const struct tb_step *step = plan_step(&job->plan, *at);
+        if (*piece ==
+            plan_pieces(&step->range, job->plan.elem[plan_operand(step->kind)], job->plan.chunk)) {
+            *piece = 0;
+            ++*at;
+        }
+    }
+    return true;
+}
+
+/* Picks a piece of some job, fairly: whoever was served goes to the end. Lock held. */
+static bool pick(bool upload, struct tb_task *task)
+{
+    for (struct tb_job **at = &pool_get()->active; *at; at = &(*at)->next) {
+        struct tb_job *job = *at;
+        if (!job_next(job, upload, task))
+            continue;
+        if (task && job->next) {
+            *at = job->next;
+            while (*at)
+                at = &(*at)->next;
+            *at = job;
+            job->next = NULL;
+        }
+        return true;
+    }
+    return false;
+}
+
+/* Uploads first, they feed the device; but a third of the copiers may always fetch. A copier that
+ * fetches waits for the product, so not all should while there is something to send. Lock held. */
+static bool task_take(struct tb_task *task)
+{
+    enum { SHARE = 3, PATIENCE = 32 };
+    struct tb_pool *pool = pool_get();
+    if (!pick(true, NULL))
+        return pick(false, task);
+    int fetching = 0;
+    for (int c = 0; c < pool->copiers; c++)
+        for (int i = 0; i < 2; i++)
+            fetching += pool->copier[c].chunk[i].download.job != NULL;
+    if ((fetching < pool->copiers / SHARE || pool->sent >= PATIENCE) && pick(false, task)) {
+        pool->sent = 0;
+        return true;
+    }
+    pool->sent++;
+    return pick(true, task);
+}
+
+/* Everything on the lane is over, whatever became of its event. False: the device does not say so.
+ */
+static bool lane_drain(struct tb_lane *lane, struct tb_event *event)
+{
+    const struct tb_dev_ops *dev = tb_dev();
+    for (int attempt = 0; attempt < 2; attempt++)
+        if (dev->record(event, lane) == TB_OK && dev->sync(event) == TB_OK)
+            return true;
+    return false;
+}
+
+static void engine_break(enum tb_status status)
+{
+    struct tb_pool *pool = pool_get();
+    pthread_mutex_lock(&pool->lock);
+    if (pool->broken == TB_OK)
+        pool->broken = status;
+    pthread_cond_broadcast(&pool->moved);
+    pthread_cond_broadcast(&pool->freed);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void task_close(struct tb_task *task, enum tb_status status, bool written)
+{
+    struct tb_pool *pool = pool_get();
+    struct tb_job *job = task->job;
+    pthread_mutex_lock(&pool->lock);
+    if (status != TB_OK)
+        job_fail(job, status);
+    job->left -= written;
+    job->busy--;
+    if (job->left == 0 || job->status != TB_OK)
+        pthread_cond_broadcast(&pool->moved);
+    job_drop(job);
+    task->job = NULL;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* The piece is here and good: the caller's memory gets it, unless the caller is gone. */
+static void task_commit(struct tb_chunk *chunk)
+{
+    struct tb_task *task = &chunk->download;
+    struct tb_job *job = task->job;
+    const struct tb_step *step = plan_step(&job->plan, task->step);
+    if (!job_enter(job)) {
+        task_close(task, TB_TIMEOUT, false);
+        return;
+    }
+    const size_t elem = job->plan.elem[TB_C];
+    const struct tb_piece piece = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
+    stage_scatter(&job->call, &step->range, elem, &piece, chunk->bytes);
+    job->done[step->piece0 + task->piece] = 1;
+    job_leave(job);
+    task_close(task, TB_OK, true);
+}
+
+/* After a failure: whatever goes on in the buffer ends. Where the device does not say so the copier
+ * is out of work for good: the buffer may still be read or written. */
+static void copier_drain(struct tb_copier *self, struct tb_chunk *chunk, enum tb_status status)
+{
+    if (lane_drain(self->lane, chunk->event))
+        return;
+    self->lost = true;
+    engine_break(status);
+}
+
+/* Waits until a staging buffer is free, and finishes what came in it. */
+static void chunk_settle(struct tb_copier *self, struct tb_chunk *chunk)
+{
+    if (!chunk->busy)
+        return;
+    const enum tb_status status = tb_dev()->sync(chunk->event);
+    if (status != TB_OK)
+        copier_drain(self, chunk, status);
+    chunk->busy = false;
+    if (!chunk->download.job)
+        return;
+    if (status == TB_OK)
+        task_commit(chunk);
+    else
+        task_close(&chunk->download, status, false);
+}
+
+/* One transfer between the buffer and the device, behind everything it has to wait for. */
+static enum tb_status task_issue(struct tb_copier *self, struct tb_chunk *chunk,
+                                 const struct tb_task *task)
+{
+    const struct tb_dev_ops *dev = tb_dev();
+    struct tb_job *job = task->job;
+    const struct tb_plan *plan = &job->plan;
+    const struct tb_step *step = plan_step(plan, task->step);
+    const enum tb_operand_id which = plan_operand(step->kind);
+    const size_t elem = plan->elem[which];
+    const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
+    const size_t bytes = plan_piece_bytes(&step->range, elem, &piece);
+    const struct tb_copy shape = {
+        .width = bytes, .rows = 1, .dst_pitch = bytes, .src_pitch = bytes};
+    const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
+                       plan_piece_offset(&step->range, elem, &piece);
+    if (is_upload(step->kind)) {
+        if (!job_enter(job))
+            return TB_TIMEOUT;
+        stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
+        job_leave(job);
+    }
+    enum tb_status status = lane_await(job, task->step, self->lane, self->index);
+    if (status != TB_OK)
+        return status;
+    status = is_upload(step->kind) ? dev->h2d(self->lane, at, chunk->bytes, shape)
+                                   : dev->d2h(self->lane, chunk->bytes, at, shape);
+    if (status != TB_OK)
+        return status;
+    chunk->busy = true;
+    status = dev->record(chunk->event, self->lane);
+    if (status != TB_OK) {
+        copier_drain(self, chunk, status); /* it is under way, and nothing tells when it ends */
+        chunk->busy = false;
+        return status;
+    }
+    atomic_store(&self->latest, chunk->event);
+    return TB_OK;
+}
+
+static void task_run(struct tb_copier *self, struct tb_task *task)
+{
+    struct tb_pool *pool = pool_get();
+    struct tb_chunk *chunk = &self->chunk[self->turn];
+    self->turn ^= 1;
+    chunk_settle(self, chunk);
+    struct tb_job *job = task->job;
+    const enum tb_status status = self->lost ? TB_DEVICE_FAULT : task_issue(self, chunk, task);
+    if (status != TB_OK) {
+        task_close(task, status, false);
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    struct step_state *state = &job->state[task->step];
+    state->carriers |= 1u << self->index;
+    job->carriers |= 1u << self->index;
+    if (--state->to_issue == 0) {
+        state->issued = true;
+        pthread_cond_broadcast(&pool->moved);
+        pthread_cond_broadcast(&pool->work);
+    }
+    if (plan_step(&job->plan, task->step)->kind == TB_DOWNLOAD) {
+        chunk->download = *task; /* stays in our hands until the piece is here */
+    } else {
+        job->busy--;
+        if (job->status != TB_OK)
+            pthread_cond_broadcast(&pool->moved);
+        job_drop(job);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void copier_work(struct tb_copier *self)
+{
+    struct tb_pool *pool = pool_get();
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        struct tb_task task;
+        struct tb_chunk *oldest = &self->chunk[self->turn], *newest = &self->chunk[self->turn ^ 1];
+        if (!self->lost && task_take(&task)) {
+            pthread_mutex_unlock(&pool->lock);
+            task_run(self, &task);
+            pthread_mutex_lock(&pool->lock);
+        } else if (oldest->busy || newest->busy) {
+            pthread_mutex_unlock(&pool->lock);
+            chunk_settle(self, oldest->busy ? oldest : newest);
+            pthread_mutex_lock(&pool->lock);
+        } else if (pool->stop) {
+            break;
+        } else {
+            pool_idle(pool);
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* --- Service threads --- */
+
+static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, int32_t i,
+                                    struct tb_event **event)
+{
+    const struct tb_dev_ops *dev = tb_dev();
+    const struct tb_step *step = plan_step(&job->plan, i);
+    struct tb_lane *lane = self->lane[step->lane];
+    const struct tb_gemm_params params =
+        stage_params(&job->call, &job->plan, step, job->slab->base);
+    enum tb_status status = lane_await(job, i, lane, -1);
+    if (status == TB_OK)
+        status = dev->launch(lane, job->plan.kernel, &params);
+    *event = self->event[step->lane][self->turn[step->lane]++ % TB_RING];
+    if (status == TB_OK)
+        status = dev->record(*event, lane);
+    return status;
+}
+
+/* The next product of the job, if it can be issued. Lock held, and let go meanwhile. */
+static bool compute_next(struct tb_server *self, struct tb_job *job)
+{
+    struct tb_pool *pool = pool_get();
+    const int32_t count = job->plan.count;
+    while (job->compute_at < count && plan_step(&job->plan, job->compute_at)->kind != TB_COMPUTE)
+        job->compute_at++;
+    const int32_t i = job->compute_at;
+    if (i == count || !step_ready(job, i))
+        return false;
+    struct tb_event *event = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    const enum tb_status status = compute_issue(self, job, i, &event);
+    pthread_mutex_lock(&pool->lock);
+    if (status != TB_OK) {
+        job_fail(job, status);
+        return true;
+    }
+    job->state[i].event = event;
+    job->state[i].issued = true;
+    job->compute_at++;
+    pthread_cond_broadcast(&pool->work);
+    return true;
+}
+
+/* Why a job cannot go on, whatever it does. Lock held. */
+static enum tb_status engine_status(const struct tb_pool *pool)
+{
+    if (pool->broken != TB_OK)
+        return pool->broken;
+    return pool->copiers > 0 && pool->copiers_failed == pool->copiers ? pool->copier_status : TB_OK;
+}
+
+/* Issues products until all of C is written, or something fails and the copiers have let go. */
+static void job_drive(struct tb_server *self, struct tb_job *job)
+{
+    struct tb_pool *pool = pool_get();
+    pthread_mutex_lock(&pool->lock);
+    job->next = pool->active;
+    pool->active = job;
+    pthread_cond_broadcast(&pool->work);
+    while (job->left > 0 && job->status == TB_OK && !job_abandoned(job)) {
+        const enum tb_status status = engine_status(pool);
+        if (status != TB_OK)
+            job_fail(job, status);
+        else if (!compute_next(self, job))
+            pthread_cond_wait(&pool->moved, &pool->lock);
+    }
+    struct tb_job **at = &pool->active;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    while (job->busy > 0 && !job_abandoned(job))
+        pthread_cond_wait(&pool->moved, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* After a failure: nothing of the job may be under way when its memory goes to the next one. */
+static bool job_drain(struct tb_server *self, struct tb_job *job)
+{
+    bool good = true;
+    for (int c = 0; c < TB_COPIERS_MAX; c++) {
+        struct tb_event *latest = atomic_load(&pool_get()->copier[c].latest);
+        if ((job->carriers & (1u << c)) && tb_dev()->sync(latest) != TB_OK)
+            good = tb_dev()->sync(latest) == TB_OK && good;
+    }
+    for (int lane = 0; lane < TB_SERVER_LANES; lane++)
+        good = lane_drain(self->lane[lane], self->event[lane][0]) && good;
+    return good;
+}
+
+static void job_begun(void *arg)
+{
+    struct tb_job *job = arg;
+    job->begun = true;
+    pthread_cond_broadcast(&job->told);
+}
+
+/* Lock held. */
+static void job_close(struct tb_job *job, enum tb_status status)
+{
+    if (job->status == TB_OK)
+        job->status = status;
+    job->over = true;
+    pthread_cond_broadcast(&job->told);
+    job_drop(job);
+}
+
+static void job_run(struct tb_server *self, struct tb_job *job)
+{
+    struct tb_pool *pool = pool_get();
+    enum tb_status status = pool_take(job->plan.bytes, &job->give_up, job_begun, job, &job->slab);
+    if (status == TB_OK) {
+        job_drive(self, job);
+        status = job->status;
+        if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
+            engine_break(status);
+        if (!job_abandoned(job))
+            pool_give(job->slab);
+    }
+    pthread_mutex_lock(&pool->lock);
+    job_close(job, status);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Lock held. */
+static struct tb_job *job_dequeue(struct tb_pool *pool)
+{
+    struct tb_job *job = pool->queue_head;
+    pool->queue_head = job->next;
+    pool->jobs_queued--;
+    job->next = NULL;
+    return job;
+}
+
+static bool server_work(struct tb_server *self)
+{
+    struct tb_pool *pool = pool_get();
+    enum tb_status status = server_open(self);
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        if (pool->queue_head) {
+            struct tb_job *job = job_dequeue(pool);
+            if (status != TB_OK) { /* let the next call try anew */
+                job_close(job, status);
+                server_retire(self);
+                pthread_mutex_unlock(&pool->lock);
+                return false;
+            }
+            pthread_mutex_unlock(&pool->lock);
+            job_run(self, job);
+            pthread_mutex_lock(&pool->lock);
+        } else if (pool->stop) {
+            break;
+        } else {
+            pool->servers_idle++;
+            pthread_cond_wait(&pool->queued, &pool->lock);
+            pool->servers_idle--;
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return true;
+}
+
+/* --- The caller --- */
+
+/* Generous: a slow link and a small device, shared with others. */
+static int64_t estimate_ns(const struct tb_call *call, const struct tb_plan *plan)
+{
+    return (int64_t)((plan->bytes_in + plan->bytes_out) / 2 + call_flops(call) / 200);
+}
+
+/* Takes a job out of the queue; false: it is not there any more. Lock held. */
+static bool job_unqueue(struct tb_job *job)
+{
+    struct tb_pool *pool = pool_get();
+    struct tb_job *before = NULL, *at = pool->queue_head;
+    while (at && at != job) {
+        before = at;
+        at = at->next;
+    }
+    if (!at)
+        return false;
+    *(before ? &before->next : &pool->queue_head) = job->next;
+    if (pool->queue_tail == job)
+        pool->queue_tail = before;
+    pool->jobs_queued--;
+    job->refs--; /* the caller has another */
+    return true;
+}
+
+/* Lock held. */
+static enum tb_status job_submit(struct tb_job *job)
+{
+    struct tb_pool *pool = pool_get();
+    const enum tb_status status = pool_start(pool, copier_work);
+    if (status != TB_OK)
+        return status;
+    *(pool->queue_head ? &pool->queue_tail->next : &pool->queue_head) = job;
+    pool->queue_tail = job;
+    pool->jobs_queued++;
+    job->refs++;
+    if (!pool_serve(pool, server_work)) {
+        job_unqueue(job);
+        return TB_NO_THREAD;
+    }
+    pthread_cond_signal(&pool->queued);
+    return TB_OK;
+}
+
+/* Gives a job up that is still in the queue or waits for memory. Lock held. */
+static void job_withdraw(struct tb_job *job)
+{
+    if (job_unqueue(job))
+        return;
+    job->give_up = true;
+    pthread_cond_broadcast(&pool_get()->freed);
+}
+
+/* Leaves everything as it is, for ever, and waits only for copies that are being made. Lock held.
+ */
+static void job_abandon(struct tb_job *job)
+{
+    struct tb_pool *pool = pool_get();
+    atomic_fetch_or(&job->guard, abandoned_bit);
+    pool->broken = TB_DEVICE_OFF;
+    for (struct tb_job *other = pool->active; other; other = other->next)
+        pthread_cond_broadcast(&other->told); /* what hangs here may hang there: leave too */
+    pthread_cond_broadcast(&pool->moved);
+    pthread_cond_broadcast(&pool->freed);
+    while (atomic_load(&job->guard) != abandoned_bit)
+        pthread_cond_wait(&job->told, &pool->lock);
+}
+
+static enum tb_status job_wait(struct tb_job *job, int64_t patience_ns)
+{
+    struct tb_pool *pool = pool_get();
+    const int64_t queue_until = pool_now_ns() + exec_queue_ns;
+    while (!job->begun && !job->over)
+        if (!pool_wait_until(&job->told, &pool->lock, queue_until) && !job->begun && !job->over) {
+            job_withdraw(job);
+            return TB_BUSY;
+        }
+    const int64_t until = pool_now_ns() + patience_ns;
+    while (!job->over)
+        if ((!pool_wait_until(&job->told, &pool->lock, until) || pool->broken == TB_DEVICE_OFF) &&
+            !job->over) {
+            job_abandon(job);
+            return TB_TIMEOUT;
+        }
+    return job->status;
+}
+
+static enum tb_status run_served(const struct tb_call *call, const struct tb_plan *plan,
+                                 unsigned char *done)
+{
+    struct tb_pool *pool = pool_get();
+    struct tb_job *job = job_open(call, plan, done);
+    if (!job)
+        return TB_NO_MEMORY;
+    pthread_mutex_lock(&pool->lock);
+    enum tb_status status = job_submit(job);
+    if (status == TB_OK)
+        status = job_wait(job, exec_watchdog_ns + 10 * estimate_ns(call, plan));
+    job_drop(job);
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+/* --- Small calls, on the caller's stack --- */
+
+/* The whole panel as one piece, at its place in the image of the workspace. */
+static struct tb_piece whole_panel(const struct tb_panel *range)
+{
+    return (struct tb_piece){.cols = range->items * range->cols, .rows = range->rows};
+}
+
+static void kit_gather(const struct tb_call *call, const struct tb_plan *plan, char *image)
+{
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct tb_step *step = plan_step(plan, i);
+        if (!is_upload(step->kind))
+            continue;
+        const enum tb_operand_id which = plan_operand(step->kind);
+        const struct tb_piece piece = whole_panel(&step->range);
+        stage_gather(call, &step->range, which, plan->elem[which], &piece,
+                     image + plan->slots[which].offset);
+    }
+}
+
+static enum tb_status kit_compute(const struct tb_call *call, const struct tb_plan *plan,
+                                  struct tb_kit *kit, const struct tb_step *product)
+{
+    const struct tb_dev_ops *dev = tb_dev();
+    const struct tb_slots *c = &plan->slots[TB_C];
+    const struct tb_gemm_params params = stage_params(call, plan, product, kit->device);
+    const size_t in = params.beta_zero ? c->offset : plan->bytes;
+    const struct tb_copy up = {.width = in, .rows = 1, .dst_pitch = in, .src_pitch = in};
+    const struct tb_copy down = {
+        .width = c->bytes, .rows = 1, .dst_pitch = c->bytes, .src_pitch = c->bytes};
+    enum tb_status status = dev->bind();
+    if (status == TB_OK)
+        status = dev->h2d(kit->lane, kit->device, kit->host, up);
+    if (status == TB_OK)
+        status = dev->launch(kit->lane, plan->kernel, &params);
+    if (status == TB_OK)
+        status = dev->d2h(kit->lane, kit->host + TB_INLINE_BYTES, kit->device + c->offset, down);
+    if (status == TB_OK)
+        status = dev->record(kit->event, kit->lane);
+    if (status == TB_OK)
+        status = dev->sync(kit->event);
+    if (status != TB_OK && !lane_drain(kit->lane, kit->event))
+        kit->lost = true;
+    return status;
+}
+
+static enum tb_status run_inline(const struct tb_call *call, const struct tb_plan *plan,
+                                 struct tb_kit *kit)
+{
+    const struct tb_step *product = NULL;
+    for (int32_t i = 0; i < plan->count; i++)
+        if (plan_step(plan, i)->kind == TB_COMPUTE)
+            product = plan_step(plan, i);
+    enum tb_status status = kit->lost ? TB_DEVICE_OFF : kit_open(kit);
+    if (status == TB_OK) {
+        kit_gather(call, plan, kit->host);
+        status = kit_compute(call, plan, kit, product);
+    }
+    if (status == TB_OK) {
+        const struct tb_piece piece = whole_panel(&product->range);
+        stage_scatter(call, &product->range, plan->elem[TB_C], &piece, kit->host + TB_INLINE_BYTES);
+    }
+    return status;
+}
+
+enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
+                        struct tb_undone *undone, struct tb_exec_stats *stats)
+{
+    struct tb_pool *pool = pool_get();
+    const int64_t start = pool_now_ns();
+    enum tb_status status = TB_OK;
+    *undone = (struct tb_undone){.all = true, .plan = plan};
+    *stats = (struct tb_exec_stats){.bytes_in = plan->bytes_in, .bytes_out = plan->bytes_out};
+    const pid_t owner = pool->pid;
+    if (owner != 0 && owner != getpid())
+        return TB_FORKED;
+    if (plan->on_caller && !atomic_exchange(&pool->kit.taken, true)) {
+        status = run_inline(call, plan, &pool->kit);
+        atomic_store(&pool->kit.taken, false);
+        undone->all = status != TB_OK;
+    } else {
+        int cancel;
+        undone->done = calloc((size_t)plan->pieces, 1);
+        if (!undone->done)
+            return TB_NO_MEMORY;
+        /* A caller that is cancelled while it waits would take the lock along. */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+        status = run_served(call, plan, undone->done);
+        pthread_setcancelstate(cancel, &cancel);
+        undone->all = status != TB_OK && !memchr(undone->done, 1, (size_t)plan->pieces);
+    }
+    if (status == TB_OK)
+        undone->step = plan->count;
+    stats->ns = pool_now_ns() - start;
+    return status;
+}

@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Decides tile sizes, slots and the order of the steps, from sizes alone. Two orders: a growing
+ * square where A and B stay on the device (each byte crosses once), else tile by tile of C with the
+ * panels of A and B streaming through a few slots. Both come from one walk over the tiles with a
+ * cache of panels, so a step that finds its panel on the device already costs nothing. Called by
+ * run.c. */
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "kernel.h"
+
+enum { STEPS_MAX = 1 << 20, SLOTS_MAX = 4096, RING_MAX = 64, GROUP_MAX = 32768 };
+
+static int64_t min64(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static int64_t max64(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+static int64_t ceil_div(int64_t x, int64_t y)
+{
+    return x / y + (x % y != 0);
+}
+
+static size_t round_up(size_t x, size_t unit)
+{
+    return (x + unit - 1) / unit * unit;
+}
+
+size_t plan_pitch(int64_t rows, size_t elem)
+{
+    const size_t bytes = (size_t)rows * elem;
+    return round_up(bytes, bytes >= 512 ? 128 : 16);
+}
+
+size_t plan_item_bytes(const struct tb_panel *range, size_t elem)
+{
+    return plan_pitch(range->rows, elem) * (size_t)range->cols;
+}
+
+size_t plan_slot_offset(const struct tb_plan *plan, enum tb_operand_id which, int32_t slot)
+{
+    return plan->slots[which].offset + (size_t)slot * plan->slots[which].bytes;
+}
+
+enum tb_operand_id plan_operand(enum tb_step_kind kind)
+{
+    switch (kind) {
+    case TB_UPLOAD_A:
+        return TB_A;
+    case TB_UPLOAD_B:
+        return TB_B;
+    case TB_UPLOAD_C:
+    case TB_COMPUTE:
+    case TB_DOWNLOAD:
+        return TB_C;
+    }
+    return TB_C;
+}
+
+const struct tb_step *plan_step(const struct tb_plan *plan, int32_t i)
+{
+    return (plan->many ? plan->many : plan->few) + i;
+}
+
+/* Rows of one column that a piece takes, where not even one column fits. */
+static int64_t piece_rows(size_t elem, size_t chunk)
+{
+    return max64((int64_t)(chunk / elem), 1);
+}
+
+int64_t plan_pieces(const struct tb_panel *range, size_t elem, size_t chunk)
+{
+    const size_t pitch = plan_pitch(range->rows, elem);
+    const int64_t cols = range->items * range->cols;
+    if (pitch <= chunk)
+        return ceil_div(cols, (int64_t)(chunk / pitch));
+    return cols * ceil_div(range->rows, piece_rows(elem, chunk));
+}
+
+struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chunk, int64_t i)
+{
+    const size_t pitch = plan_pitch(range->rows, elem);
+    struct tb_piece piece = {.cols = 1, .rows = range->rows};
+    if (pitch <= chunk) {
+        const int64_t step = (int64_t)(chunk / pitch);
+        piece.col = i * step;
+        piece.cols = min64(step, range->items * range->cols - piece.col);
+        return piece;
+    }
+    const int64_t step = piece_rows(elem, chunk), parts = ceil_div(range->rows, step);
+    piece.col = i / parts;
+    piece.row = i % parts * step;
+    piece.rows = min64(step, range->rows - piece.row);
+    return piece;
+}
+
+size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct tb_piece *piece)
+{
+    return (size_t)piece->col * plan_pitch(range->rows, elem) + (size_t)piece->row * elem;
+}
+
+size_t plan_piece_bytes(const struct tb_panel *range, size_t elem, const struct tb_piece *piece)
+{
+    return (size_t)(piece->cols - 1) * plan_pitch(range->rows, elem) + (size_t)piece->rows * elem;
+}
+
+/* --- Sizes --- */
+
+/* What the sizing settles before any step exists. */
+struct sizing {
+    int64_t m, n, k, group; /* of a tile */
+    int64_t slots[TB_OPERANDS];
+};
+
+static bool transposed(char trans)
+{
+    return trans != 'N';
+}
+
+/* The panel of an operand for tile (i, j), part p of k, group g. */
+static struct tb_panel panel_of(const struct tb_call *call, const struct tb_plan *plan,
+                                enum tb_operand_id which, int64_t g, int64_t i, int64_t j,
+                                int64_t p)
+{
+    struct tb_panel out = {.item = g * plan->group};
+    out.items = min64(plan->group, call->batch - out.item);
+    if ((which == TB_A && plan->a_shared) || (which == TB_B && plan->b_shared)) {
+        out.item = 0;
+        out.items = 1;
+    }
+    const int64_t row = i * plan->tile_m, rows = min64(plan->tile_m, call->m - row);
+    const int64_t col = j * plan->tile_n, cols = min64(plan->tile_n, call->n - col);
+    const int64_t dep = p * plan->tile_k, deps = min64(plan->tile_k, call->k - dep);
+    const bool flip = which == TB_A ? transposed(call->ta) : which == TB_B && transposed(call->tb);
+    const int64_t at[TB_OPERANDS][4] = {
+        {row, rows, dep, deps}, {dep, deps, col, cols}, {row, rows, col, cols}};
+    const int64_t *x = at[which];
+    out.row = flip ? x[2] : x[0];
+    out.rows = flip ? x[3] : x[1];
+    out.col = flip ? x[0] : x[2];
+    out.cols = flip ? x[1] : x[3];
+    return out;
+}
+
+/* Bytes of a slot, as a double because nothing is known to be small yet. */
+static double slot_bytes(const struct tb_call *call, const struct tb_plan *plan,
+                         const struct sizing *size, enum tb_operand_id which)
+{
+    const bool flip = which == TB_A ? transposed(call->ta) : which == TB_B && transposed(call->tb);
+    const int64_t rows[] = {size->m, size->k, size->m}, cols[] = {size->k, size->n, size->n};
+    const double column = (double)(flip ? cols[which] : rows[which]) * (double)plan->elem[which];
+    const double pitch =
+        column < 0x1p62 ? (double)plan_pitch(flip ? cols[which] : rows[which], plan->elem[which])
+                        : column;
+    const bool shared = (which == TB_A && plan->a_shared) || (which == TB_B && plan->b_shared);
+    const double items = shared ? 1 : (double)size->group;
+    return (double)(flip ? rows[which] : cols[which]) * pitch * items + 255;
+}
+
+static double sizing_bytes(const struct tb_call *call, const struct tb_plan *plan,
+                           const struct sizing *size)
+{
+    double bytes = 0;
+    for (int which = 0; which < TB_OPERANDS; which++)
+        bytes +=
+            (double)size->slots[which] * slot_bytes(call, plan, size, (enum tb_operand_id)which);
+    return bytes;
+}
+
+/* A side cut into equal parts, not into full ones and a rest. */
+static int64_t even_tile(int64_t side, int64_t tile)
+{
+    if (side <= tile)
+        return side;
+    const int64_t unit = tile % 128 == 0 ? 128 : 1;
+    return min64(side, ceil_div(ceil_div(side, ceil_div(side, tile)), unit) * unit);
+}
+
+/* The tile a device likes: large enough to fill it, small enough that computing starts early. A
+ * thin C gets long tiles. */
+static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
+                         struct sizing *size)
+{
+    const int64_t longest = max64(call->m, call->n);
+    if (caps->tile > 0) {
+        size->m = min64(caps->tile, call->m);
+        size->n = min64(caps->tile, call->n);
+        return;
+    }
+    const int64_t tile = longest <= 4096 ? 1024 : longest <= 32768 ? 2048 : 4096;
+    const int64_t for_m = call->n < tile ? min64(8 * tile, tile * tile / call->n) : tile;
+    const int64_t for_n = call->m < tile ? min64(8 * tile, tile * tile / call->m) : tile;
+    size->m = even_tile(call->m, max64(for_m, tile));
+    size->n = even_tile(call->n, max64(for_n, tile));
+}
+
+/* Small products of a batch share tiles: enough of them to be worth a transfer and a launch, few
+ * enough that several groups overlap. */
+static int64_t group_of(const struct tb_call *call, const struct tb_caps *caps,
+                        const struct tb_plan *plan, const struct sizing *size, double memory)
+{
+    if (call->batch == 1 || size->m < call->m || size->n < call->n)
+        return 1;
+    struct sizing one = {size->m, size->n, size->k, 1, {1, 1, 1}};
+    const double item = sizing_bytes(call, plan, &one);
+    double target = item * (double)call->batch / 8;
+    target = target < 1 << 20 ? 1 << 20 : target > 32 << 20 ? 32 << 20 : target;
+    if (caps->chunk > 0)
+        target = 4 * (double)caps->chunk;
+    target = target < memory / 8 ? target : memory / 8;
+    return max64(min64(min64(call->batch, (int64_t)(target / item)), GROUP_MAX), 1);
+}
+
+static double tile_count(const struct tb_call *call, const struct sizing *size)
+{
+    return (double)ceil_div(call->m, size->m) * (double)ceil_div(call->n, size->n) *
+           (double)ceil_div(call->batch, size->group);
+}
+
+/* All of A and B (of up to three groups) on the device; C in as many slots as go. */
+static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, double memory,
+                       struct sizing *size)
+{
+    const int64_t groups = min64(ceil_div(call->batch, size->group), 3);
+    const double tiles = tile_count(call, size);
+    const double a = (double)ceil_div(call->m, size->m) * (double)(plan->a_shared ? 1 : groups);
+    const double b = (double)ceil_div(call->n, size->n) * (double)(plan->b_shared ? 1 : groups);
+    if (a > SLOTS_MAX || b > SLOTS_MAX)
+        return false;
+    size->slots[TB_A] = (int64_t)a;
+    size->slots[TB_B] = (int64_t)b;
+    for (int64_t c = tiles < RING_MAX ? (int64_t)tiles : RING_MAX; c >= 1;
+         c = c > 3 ? c / 2 : c - 1) {
+        if (c == 1 && tiles > 1)
+            return false; /* the next tile would wait until this one is fetched */
+        size->slots[TB_C] = c;
+        if (sizing_bytes(call, plan, size) <= memory)
+            return true;
+    }
+    return false;
+}
+
+/* Lets the ring of one operand grow while memory lasts. */
+static void grow(const struct tb_call *call, const struct tb_plan *plan, double memory,
+                 struct sizing *size, enum tb_operand_id which, double most)
+{
+    const double free = memory - sizing_bytes(call, plan, size);
+    const double more = free / slot_bytes(call, plan, size, which);
+    const double most_here = most < RING_MAX ? most : RING_MAX;
+    const double want = (double)size->slots[which] + (more > 0 ? (double)(int64_t)more : 0);
+    size->slots[which] = (int64_t)(want < most_here ? want : most_here);
+}
+
+/* Tile by tile of C, panels streaming. The largest tile wins: it decides how often A and B cross.
+ */
+static bool size_stream(const struct tb_call *call, const struct tb_caps *caps,
+                        const struct tb_plan *plan, double memory, struct sizing *size)
+{
+    static const int64_t sides[] = {8192, 6144, 4096, 3072, 2048, 1536, 1024,
+                                    768,  512,  256,  128,  64,   32,   16};
+    static const int64_t deeps[] = {INT64_MAX, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16};
+    const bool split = call->c_type != TB_F16 && call->c_type != TB_BF16;
+    const int64_t floor = max64(call->m, call->n) > 256 ? 256 : 16;
+    size->group = 1;
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        if (caps->tile > 0 && sides[i] > max64(caps->tile, 16))
+            continue;
+        const int64_t side = caps->tile > 0 ? min64(sides[i], caps->tile) : sides[i];
+        size->m = even_tile(call->m, side);
+        size->n = even_tile(call->n, side);
+        const double tiles = tile_count(call, size);
+        for (size_t d = 0; d < (split ? sizeof deeps / sizeof *deeps : 1); d++) {
+            size->k = min64(deeps[d], call->k);
+            if (d > 0 && (deeps[d] >= call->k || (deeps[d] < 256 && side > floor)))
+                continue;
+            const double parts = (double)ceil_div(call->k, size->k);
+            const double a = parts * (double)ceil_div(call->m, size->m);
+            const double b = parts * (double)ceil_div(call->n, size->n);
+            size->slots[TB_A] = a < 2 ? 1 : 2;
+            size->slots[TB_B] = b < 2 ? 1 : 2;
+            size->slots[TB_C] = tiles < 2 ? 1 : 2;
+            if (sizing_bytes(call, plan, size) > memory)
+                continue;
+            grow(call, plan, memory, size, TB_C, tiles < 3 ? tiles : 3);
+            grow(call, plan, memory / 2, size, TB_A, a < 4 ? a : 4);
+            grow(call, plan, memory, size, TB_B, b);
+            grow(call, plan, memory, size, TB_A, a);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- Steps --- */
+
+/* The state of the walk over the tiles. */
+struct slot_state {
+    int64_t key;                 /* panel it holds, -1 */
+    int32_t upload;              /* step that filled it */
+    int32_t user[TB_PLAN_LANES]; /* last compute step of each lane that reads it, -1 */
+    int64_t used;                /* when, for the choice of a victim */
+};
+
+struct cache {
+    struct slot_state *slot;
+    int32_t *where; /* slot of a panel, -1 */
+    int32_t count, filled;
+};
+
+struct walk {
+    const struct tb_call *call;
+    struct tb_plan *plan;
+    struct cache cache[2]; /* of A and B */
+    int32_t *fetched;      /* per slot of C: its last download, -1 */
+    bool beta;             /* C has to be read */
+    int32_t room;
+    int64_t tile, uses; /* tiles and compute steps so far */
+    int64_t from;       /* end of the sum at which the next tile starts */
+};
+
+static struct tb_step *step_add(struct walk *walk, enum tb_step_kind kind, int32_t slot,
+                                const struct tb_panel *range)
+{
+    struct tb_plan *plan = walk->plan;
+    struct tb_step *step = (plan->many ? plan->many : plan->few) + plan->count++;
+    *step = (struct tb_step){
+        .kind = kind, .lane = -1, .slot = slot, .slot_a = -1, .slot_b = -1, .range = *range};
+    for (int w = 0; w < TB_STEP_WAITS; w++)
+        step->waits_on[w] = -1;
+    const double bytes = (double)range->items * (double)range->rows * (double)range->cols *
+                         (double)plan->elem[plan_operand(kind)];
+    if (kind == TB_DOWNLOAD)
+        plan->bytes_out += bytes;
+    else if (kind != TB_COMPUTE)
+        plan->bytes_in += bytes;
+    return step;
+}
+
+/* A slot for a new panel: an unused one, else the one not used for the longest time. */
+static int32_t cache_victim(const struct cache *cache)
+{
+    if (cache->filled < cache->count)
+        return cache->filled;
+    int32_t oldest = 0;
+    for (int32_t s = 1; s < cache->count; s++)
+        if (cache->slot[s].used < cache->slot[oldest].used)
+            oldest = s;
+    return oldest;
+}
+
+/* The slot where a panel lies, after an upload step if it is not there yet. */
+static int32_t panel_bring(struct walk *walk, enum tb_operand_id which, int64_t key,
+                           const struct tb_panel *range)
+{
+    struct cache *cache = &walk->cache[which];
+    if (cache->where[key] >= 0)
+        return cache->where[key];
+    const int32_t s = cache_victim(cache);
+    struct slot_state *slot = &cache->slot[s];
+    if (s == cache->filled)
+        cache->filled++;
+    else
+        cache->where[slot->key] = -1;
+    const int32_t index = walk->plan->count;
+    struct tb_step *step = step_add(walk, which == TB_A ? TB_UPLOAD_A : TB_UPLOAD_B, s, range);
+    for (int lane = 0, w = 0; lane < TB_PLAN_LANES; lane++)
+        if (slot->user[lane] >= 0)
+            step->waits_on[w++] = slot->user[lane];
+    *slot = (struct slot_state){.key = key, .upload = index, .user = {-1, -1}};
+    cache->where[key] = s;
+    return s;
+}
+
+static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_t p, bool first,
+                      int32_t slot, int32_t before)
+{
+    struct tb_plan *plan = walk->plan;
+    const struct tb_panel a = panel_of(walk->call, plan, TB_A, g, i, j, p);
+    const struct tb_panel b = panel_of(walk->call, plan, TB_B, g, i, j, p);
+    const struct tb_panel c = panel_of(walk->call, plan, TB_C, g, i, j, p);
+    const int64_t ga = plan->a_shared ? 0 : g, gb = plan->b_shared ? 0 : g;
+    const int32_t sa = panel_bring(walk, TB_A, (ga * plan->tiles_m + i) * plan->tiles_k + p, &a);
+    struct slot_state *slot_a = &walk->cache[TB_A].slot[sa];
+    slot_a->used = ++walk->uses;
+    const int32_t sb = panel_bring(walk, TB_B, (gb * plan->tiles_n + j) * plan->tiles_k + p, &b);
+    struct slot_state *slot_b = &walk->cache[TB_B].slot[sb];
+    slot_b->used = walk->uses;
+    const int32_t index = plan->count;
+    struct tb_step *step = step_add(walk, TB_COMPUTE, slot, &c);
+    step->lane = (int32_t)(walk->tile % TB_PLAN_LANES);
+    step->slot_a = sa;
+    step->slot_b = sb;
+    step->k0 = p * plan->tile_k;
+    step->k = min64(plan->tile_k, walk->call->k - step->k0);
+    step->first = first;
+    step->waits_on[0] = slot_a->upload;
+    step->waits_on[1] = slot_b->upload;
+    step->waits_on[2] = before;
+    slot_a->user[step->lane] = index;
+    slot_b->user[step->lane] = index;
+}
+
+/* All steps of one tile of C. Neighbours run through k in opposite directions, so that the panels
+ * at the turn are still there. */
+static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
+{
+    struct tb_plan *plan = walk->plan;
+    const struct tb_panel c = panel_of(walk->call, plan, TB_C, g, i, j, 0);
+    const int32_t slot = (int32_t)(walk->tile % plan->slots[TB_C].count);
+    int32_t before = walk->fetched[slot];
+    if (walk->beta) {
+        const int32_t index = plan->count;
+        struct tb_step *step = step_add(walk, TB_UPLOAD_C, slot, &c);
+        step->waits_on[0] = before;
+        before = index;
+    }
+    for (int64_t q = 0; q < plan->tiles_k; q++) {
+        const int64_t p = walk->tile % 2 ? plan->tiles_k - 1 - q : q;
+        part_emit(walk, g, i, j, p, q == 0, slot, q == 0 ? before : -1);
+    }
+    const int32_t index = plan->count;
+    struct tb_step *step = step_add(walk, TB_DOWNLOAD, slot, &c);
+    step->waits_on[0] = index - 1;
+    step->piece0 = plan->pieces;
+    plan->pieces += plan_pieces(&c, plan->elem[TB_C], plan->chunk);
+    walk->fetched[slot] = index;
+    walk->tile++;
+}
+
+/* With each new panel of B the column of tiles above the diagonal, with each new panel of A the
+ * row. */
+static void walk_square(struct walk *walk, int64_t g)
+{
+    const struct tb_plan *plan = walk->plan;
+    for (int64_t s = 0; s < max64(plan->tiles_m, plan->tiles_n); s++) {
+        for (int64_t i = 0; s < plan->tiles_n && i < min64(s, plan->tiles_m); i++)
+            tile_emit(walk, g, i, s);
+        for (int64_t j = 0; s < plan->tiles_m && j < min64(s + 1, plan->tiles_n); j++)
+            tile_emit(walk, g, s, j);
+    }
+}
+
+/* Row by row (or column by column, where that moves less), turning at the ends. */
+static void walk_lines(struct walk *walk, int64_t g)
+{
+    const struct tb_plan *plan = walk->plan;
+    const struct tb_call *call = walk->call;
+    const bool rows = (double)call->n * (double)plan->tiles_m + (double)call->m <=
+                      (double)call->m * (double)plan->tiles_n + (double)call->n;
+    const int64_t lines = rows ? plan->tiles_m : plan->tiles_n;
+    const int64_t line = rows ? plan->tiles_n : plan->tiles_m;
+    for (int64_t x = 0; x < lines; x++)
+        for (int64_t y = 0; y < line; y++) {
+            const int64_t at = x % 2 ? line - 1 - y : y;
+            tile_emit(walk, g, rows ? x : at, rows ? at : x);
+        }
+}
+
+static bool cache_open(struct cache *cache, int64_t panels, int32_t slots, void **memory)
+{
+    *memory = malloc((size_t)panels * sizeof *cache->where + (size_t)slots * sizeof *cache->slot);
+    if (!*memory)
+        return false;
+    cache->slot = *memory;
+    cache->where = (int32_t *)(cache->slot + slots);
+    cache->count = slots;
+    memset(cache->where, -1, (size_t)panels * sizeof *cache->where);
+    for (int32_t s = 0; s < slots; s++)
+        cache->slot[s] = (struct slot_state){.key = -1, .upload = -1, .user = {-1, -1}};
+    return true;
+}
+
+static enum tb_status steps_build(struct walk *walk)
+{
+    struct tb_plan *plan = walk->plan;
+    void *memory[2] = {NULL, NULL};
+    enum tb_status status = TB_NO_MEMORY;
+    const int64_t parts = plan->tiles_k * plan->groups;
+    walk->fetched = malloc((size_t)plan->slots[TB_C].count * sizeof *walk->fetched);
+    if (!walk->fetched ||
+        !cache_open(&walk->cache[TB_A], plan->tiles_m * parts, plan->slots[TB_A].count,
+                    &memory[0]) ||
+        !cache_open(&walk->cache[TB_B], plan->tiles_n * parts, plan->slots[TB_B].count, &memory[1]))
+        goto out;
+    memset(walk->fetched, -1, (size_t)plan->slots[TB_C].count * sizeof *walk->fetched);
+    plan->many = malloc((size_t)walk->room * sizeof *plan->many);
+    if (!plan->many)
+        goto out;
+    for (int64_t g = 0; g < plan->groups; g++)
+        if (plan->whole)
+            walk_square(walk, g);
+        else
+            walk_lines(walk, g);
+    struct tb_step *tight = realloc(plan->many, (size_t)plan->count * sizeof *plan->many);
+    if (tight)
+        plan->many = tight;
+    status = TB_OK;
+out:
+    free(memory[0]);
+    free(memory[1]);
+    free(walk->fetched);
+    return status;
+}
+
+/* One tile, everything once: no search, no allocation. */
+static void steps_single(struct walk *walk)
+{
+    struct slot_state slots[2] = {{.key = -1, .user = {-1, -1}}, {.key = -1, .user = {-1, -1}}};
+    int32_t where[2] = {-1, -1}, fetched = -1;
+    for (int x = 0; x < 2; x++)
+        walk->cache[x] = (struct cache){.slot = &slots[x], .where = &where[x], .count = 1};
+    walk->fetched = &fetched;
+    tile_emit(walk, 0, 0, 0);
+}
+
+/* Turns sizes into the grid and the workspace. */
+static enum tb_status layout(const struct tb_call *call, const struct sizing *size,
+                             struct tb_plan *plan)
+{
+    plan->tile_m = size->m;
+    plan->tile_n = size->n;
+    plan->tile_k = size->k;
+    plan->group = size->group;
+    plan->tiles_m = ceil_div(call->m, size->m);
+    plan->tiles_n = ceil_div(call->n, size->n);
+    plan->tiles_k = ceil_div(call->k, size->k);
+    plan->groups = ceil_div(call->batch, size->group);
+    if (tile_count(call, size) * (2 + 3 * (double)plan->tiles_k) > STEPS_MAX)
+        return TB_NO_MEMORY;
+    for (int which = 0; which < TB_OPERANDS; which++) {
+        const struct tb_panel box =
+            panel_of(call, plan, (enum tb_operand_id)which, 0, 0, 0, 0); /* the first is full */
+        plan->slots[which].offset = plan->bytes;
+        plan->slots[which].count = (int32_t)size->slots[which];
+        plan->slots[which].bytes =
+            round_up(plan_item_bytes(&box, plan->elem[which]) * (size_t)box.items, 256);
+        plan->bytes += (size_t)size->slots[which] * plan->slots[which].bytes;
+    }
+    return TB_OK;
+}
+
+/* Pieces small enough that many copiers have work, large enough for the link. */
+static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
+                       const struct tb_caps *caps)
+{
+    const size_t least = 512 << 10;
+    if (caps->chunk > 0)
+        return (size_t)caps->chunk < TB_CHUNK_BYTES ? (size_t)caps->chunk : TB_CHUNK_BYTES;
+    const double in = ((double)call->m + (double)call->n) * (double)call->k * (double)call->batch *
+                      (double)plan->elem[TB_A];
+    if (in / 24 >= (double)TB_CHUNK_BYTES)
+        return TB_CHUNK_BYTES;
+    return in / 24 <= (double)least ? least : round_up((size_t)(in / 24), 64 << 10);
+}
+
+enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
+                          struct tb_plan *plan)
+{
+    /* The steps of `few` need no zeroes; the rest does. */
+    memset(plan, 0, offsetof(struct tb_plan, few));
+    if ((call->op != TB_GEMM && call->op != TB_GEMM3M) || call->m <= 0 || call->n <= 0 ||
+        call->k <= 0 || call->batch <= 0)
+        return TB_NO_KERNEL;
+    plan->elem[TB_A] = plan->elem[TB_B] = call_elem_bytes(call->ab);
+    plan->elem[TB_C] = call_elem_bytes(call->c_type);
+    plan->a_shared = call->batch > 1 && !call->alist && call->stride_a == 0;
+    plan->b_shared = call->batch > 1 && !call->blist && call->stride_b == 0;
+    plan->chunk = chunk_of(call, plan, caps);
+
+    struct sizing size = {.k = call->k, .group = 1};
+    natural_tile(call, caps, &size);
+    size.group = group_of(call, caps, plan, &size, (double)memory);
+    plan->whole = size_whole(call, plan, (double)memory, &size);
+    if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
+        return TB_NO_MEMORY;
+    plan->kernel = kernel_choose(caps, call->ab, call->c_type, transposed(call->ta),
+                                 transposed(call->tb), size.m, size.n, size.k, size.group);
+    if (plan->kernel < 0)
+        return TB_NO_KERNEL;
+    enum tb_status status = layout(call, &size, plan);
+    if (status != TB_OK)
+        return status;
+
+    const double tiles = tile_count(call, &size);
+    struct walk walk = {.call = call, .plan = plan};
+    walk.beta = !scalar_is_zero(call->beta_type, &call->beta);
+    walk.room = (int32_t)(tiles * (2 + 3 * (double)plan->tiles_k));
+    if (tiles > 1 || plan->tiles_k > 1) {
+        status = steps_build(&walk);
+        if (status != TB_OK)
+            plan_free(plan);
+        return status;
+    }
+    steps_single(&walk);
+    plan->on_caller = caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
+    return TB_OK;
+}
+
+void plan_free(struct tb_plan *plan)
+{
+    free(plan->many);
+    plan->many = NULL;
+    plan->count = 0;
+}
+
+static void panel_print(const char *name, const struct tb_panel *x, FILE *out)
+{
+    fprintf(out, " %s[%lld+%lld, %lld+%lld]", name, (long long)x->row, (long long)x->rows,
+            (long long)x->col, (long long)x->cols);
+    if (x->item != 0 || x->items != 1)
+        fprintf(out, " of %lld+%lld", (long long)x->item, (long long)x->items);
+}
+
+void plan_print(const struct tb_plan *plan, FILE *out)
+{
+    static const char *const kinds[] = {"upload", "upload", "upload", "compute", "download"};
+    static const char *const names[] = {"A", "B", "C", "C", "C"};
+    fprintf(out, "tiles %lldx%lld of %lldx%lld, k %lld of %lld, groups %lld of %lld, %s\n",
+            (long long)plan->tiles_m, (long long)plan->tiles_n, (long long)plan->tile_m,
+            (long long)plan->tile_n, (long long)plan->tiles_k, (long long)plan->tile_k,
+            (long long)plan->groups, (long long)plan->group, plan->whole ? "square" : "stream");
+    fprintf(out, "slots A %d B %d C %d, %zu bytes, chunk %zu\n", plan->slots[TB_A].count,
+            plan->slots[TB_B].count, plan->slots[TB_C].count, plan->bytes, plan->chunk);
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct tb_step *step = plan_step(plan, i);
+        fprintf(out, "%d: %s", i, kinds[step->kind]);
+        panel_print(names[step->kind], &step->range, out);
+        fprintf(out, " slot %d", step->slot);
+        if (step->kind == TB_COMPUTE)
+            fprintf(out, " = A slot %d * B slot %d, k %lld+%lld%s, lane %d", step->slot_a,
+                    step->slot_b, (long long)step->k0, (long long)step->k,
+                    step->first ? "" : ", adds", step->lane);
+        for (int w = 0, any = 0; w < TB_STEP_WAITS; w++)
+            if (step->waits_on[w] >= 0)
+                fprintf(out, any++ ? ",%d" : " after %d", step->waits_on[w]);
+        fputc('\n', out);
+    }
+}

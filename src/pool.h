@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What all offloaded calls of a process share: device memory within a budget, copier threads with
+ * their pinned staging buffers, and service threads that drive one call each. Owns their lives, not
+ * their work: that is in exec.c, the only user. Nothing exists before the first offload, nothing in
+ * a forked child. */
+#ifndef TB_POOL_H
+#define TB_POOL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "dev.h"
+
+enum { TB_COPIERS_MAX = 16, TB_COPIERS_AUTO = 12, TB_SERVERS_MAX = 8, TB_SLABS_MAX = 32 };
+enum { TB_RING = 16, TB_SERVER_LANES = 2 };
+
+/* A piece of work of a call in the hands of a copier. */
+struct tb_task {
+    struct tb_job *job; /* NULL: none */
+    int32_t step;
+    int64_t piece;
+};
+
+/* A staging buffer. At most one transfer is under way in it. */
+struct tb_chunk {
+    char *bytes;
+    struct tb_event *event; /* behind that transfer */
+    bool busy;
+    struct tb_task download; /* what to do with the bytes once they are here */
+};
+
+struct tb_copier {
+    int index;
+    pthread_t thread;
+    enum { TB_COPIER_NONE, TB_COPIER_STARTING, TB_COPIER_UP, TB_COPIER_FAILED } state;
+    struct tb_lane *lane;
+    struct tb_chunk chunk[2];
+    bool lost;                         /* its lane no longer answers */
+    int turn;                          /* chunk to take next */
+    _Atomic(struct tb_event *) latest; /* behind everything issued on the lane so far */
+};
+
+/* A service thread and what it computes on. Events are used in turn: one that is recorded anew
+ * stands for more work of the same lane, so whoever waits for it waits long enough. */
+struct tb_server {
+    pthread_t thread;
+    bool alive, ready;
+    struct tb_lane *lane[TB_SERVER_LANES];
+    struct tb_event *event[TB_SERVER_LANES][TB_RING];
+    unsigned turn[TB_SERVER_LANES];
+};
+
+struct tb_slab {
+    tb_dptr base;
+    size_t bytes; /* 0: the entry is free */
+    bool used;
+};
+
+/* What a call on its caller's own stack needs; whoever sets `taken` has it. */
+struct tb_kit {
+    atomic_bool taken;
+    bool ready, lost;
+    struct tb_lane *lane;
+    struct tb_event *event;
+    tb_dptr device;
+    char *host; /* what goes in, and TB_INLINE_BYTES further on what comes back */
+};
+
+/* The one lock of the engine. Never held across a call of the device or a copy. Job states (exec.c)
+ * are under it too. */
+struct tb_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t work;   /* copiers: there may be something to carry */
+    pthread_cond_t queued; /* servers: a job waits */
+    pthread_cond_t moved;  /* servers: a step moved on, or copiers came or failed */
+    pthread_cond_t freed;  /* device memory came back */
+    _Atomic pid_t pid;     /* of the process the threads belong to; 0: none started */
+    bool stop;
+    enum tb_status broken; /* why nothing more may be started, or TB_OK */
+    int copiers, copiers_failed;
+    enum tb_status copier_status;
+    int servers_idle, jobs_queued;
+    struct tb_job *queue_head, *queue_tail, *active; /* exec.c's */
+    unsigned sent;                                   /* pieces since one was fetched */
+    struct tb_kit kit;
+    struct tb_copier copier[TB_COPIERS_MAX];
+    struct tb_server server[TB_SERVERS_MAX];
+    struct tb_slab slab[TB_SLABS_MAX];
+    size_t budget, held;
+    int64_t last_used_ns;
+};
+
+/* The pool; its lock is ready to use. */
+struct tb_pool *pool_get(void);
+
+/* Device memory the process may use, from the configuration and what the device had free. */
+size_t pool_budget(const struct tb_caps *caps);
+void pool_limit(size_t bytes); /* sets it outright */
+
+/* Starts the copiers if they are not there. Lock held. `copy` is a copier's life, up to pool->stop.
+ */
+enum tb_status pool_start(struct tb_pool *pool, void (*copy)(struct tb_copier *self));
+/* Sees to a service thread for the jobs that are queued. False: there is none at all. Lock held.
+ * `serve` is the thread's life; false: it has retired. */
+bool pool_serve(struct tb_pool *pool, bool (*serve)(struct tb_server *self));
+
+/* Opens lanes and events of a service thread, on it. Where that failed the thread retires (lock
+ * held): its entry belongs to nobody then, and may be taken by the next. */
+enum tb_status server_open(struct tb_server *self);
+void server_retire(struct tb_server *self);
+
+/* Opens the kit; on the thread of a caller that has taken it. */
+enum tb_status kit_open(struct tb_kit *kit);
+
+/* A slab of at least `bytes`; waits for others to give theirs back until *give_up (under the lock).
+ * `begun` is called, under the lock, before the device is asked for anything. No lock held. */
+enum tb_status pool_take(size_t bytes, const bool *give_up, void (*begun)(void *), void *arg,
+                         struct tb_slab **out);
+void pool_give(struct tb_slab *slab);
+
+/* Waits for work; gives idle device memory back after a while. Lock held. */
+void pool_idle(struct tb_pool *pool);
+extern int64_t pool_idle_ns; /* the while, for tests */
+
+/* Ends all threads and gives everything back. For tests and for a device that is to be closed; no
+ * call may be in progress. */
+void pool_close(void);
+/* In a forked child: forgets everything without touching it. */
+void pool_forget(void);
+
+int64_t pool_now_ns(void);
+/* Waits with an absolute limit of that clock; false: it passed. */
+bool pool_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ns);
+void pool_cond_open(pthread_cond_t *cond);
+
+/* CPUs the process may use: of all its threads, within its cgroup, its share among local MPI ranks.
+ */
+int pool_cpus(void);
+
+#endif

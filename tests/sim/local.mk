@@ -1,0 +1,36 @@
+# The simulated device, and the engine on it. The device takes the place of libtbdev.la: as a library for
+# unmodified programs (libtileblas-sim.so, the preload library otherwise), and in test programs.
+check_LTLIBRARIES += libtbsimdev.la libtbsim.la libtileblas-sim.la
+libtbsimdev_la_CFLAGS = $(AM_CFLAGS)
+libtbsimdev_la_SOURCES = tests/sim/dev_sim.c tests/sim/dev_sim.h tests/sim/ref_gemm.c tests/sim/ref_gemm.inc
+libtbsim_la_SOURCES =
+libtbsim_la_LIBADD = libtbcore.la libtbsimdev.la
+
+libtileblas_sim_la_SOURCES = shim/trampolines_preload.S
+libtileblas_sim_la_LIBADD = libtbshim.la libtbcore.la libtbsimdev.la
+libtileblas_sim_la_LDFLAGS = $(door_ldflags) -module -avoid-version -rpath /nowhere \
+	-Wl,--version-script=shim/preload.map
+EXTRA_libtileblas_sim_la_DEPENDENCIES = shim/preload.map
+
+sim_libs = libtbsim.la -lm
+sim_support = tests/sim/product.c tests/sim/product.h
+
+check_PROGRAMS += tests/sim/test_exec_threads
+TESTS += tests/sim/test_exec_threads
+tests_sim_test_exec_threads_SOURCES = tests/sim/test_exec_threads.c $(sim_support)
+tests_sim_test_exec_threads_LDADD = $(sim_libs)
+
+if HAVE_CRITERION
+sim_tests = tests/unit/test_plan tests/sim/test_exec tests/sim/test_detectors
+check_PROGRAMS += $(sim_tests)
+TESTS += $(sim_tests)
+tests_unit_test_plan_CFLAGS = $(test_cflags)
+tests_unit_test_plan_LDADD = $(test_libs)
+tests_sim_test_exec_SOURCES = tests/sim/test_exec.c $(sim_support)
+tests_sim_test_exec_CFLAGS = $(test_cflags)
+tests_sim_test_exec_LDADD = $(sim_libs) $(CRITERION_LIBS)
+tests_sim_test_detectors_SOURCES = tests/sim/test_detectors.c $(sim_support)
+tests_sim_test_detectors_CFLAGS = $(test_cflags)
+tests_sim_test_detectors_LDADD = $(sim_libs) $(CRITERION_LIBS)
+endif
+EXTRA_DIST += tests/sim/test_exec.c tests/sim/test_detectors.c $(sim_support)

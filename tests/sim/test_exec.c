@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The execution of plans on the simulated device: right results for every type,
+ * shape, order and seed, and after every fault. Each Criterion test is a
+ * process of its own; a violation ends it with status 99. */
+#include "../../src/exec.h"
+#include "../../src/pool.h"
+#include "dev_sim.h"
+#include "product.h"
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct tb_caps caps;
+
+static void device_up(const char *tile, const char *chunk, const char *memory, bool inline_calls)
+{
+    setenv("TILEBLAS_SIM_TILE", tile, 1);
+    setenv("TILEBLAS_SIM_CHUNK", chunk, 1);
+    setenv("TILEBLAS_SIM_MEMORY", memory, 1);
+    setenv("TILEBLAS_SIM_INLINE", inline_calls ? "1" : "0", 1);
+    setenv("TILEBLAS_THREADS", "3", 1);
+    cr_assert_eq(tb_dev()->open(0, &caps), TB_OK);
+    pool_limit(caps.mem_free);
+}
+
+static void device_down(void)
+{
+    pool_close();
+    tb_dev()->close();
+}
+
+/* Runs it; finishes what is left as the CPU would. Returns the status and the
+ * number of rectangles.
+ */
+static enum tb_status attempt(struct product *p, size_t memory, int64_t *rects)
+{
+    struct tb_plan plan;
+    struct tb_undone undone;
+    struct tb_exec_stats stats;
+    struct tb_rect rect;
+    *rects = 0;
+    enum tb_status status = plan_build(&p->call, &caps, memory, &plan);
+    if (status != TB_OK)
+        return status;
+    status = exec_run(&p->call, &plan, &undone, &stats);
+    for (; undone_next(&undone, &rect); ++*rects)
+        product_rect(p, &rect);
+    cr_expect(status != TB_OK || *rects == 0);
+    undone_free(&undone);
+    plan_free(&plan);
+    return status;
+}
+
+static void try_spec(const struct spec *spec, size_t memory)
+{
+    struct product p;
+    int64_t rects;
+    product_open(&p, spec);
+    const enum tb_status status = attempt(&p, memory, &rects);
+    cr_expect_eq(status, TB_OK, "%s: %lldx%lldx%lld", tb_status_text(status), (long long)spec->m,
+                 (long long)spec->n, (long long)spec->k);
+    cr_expect(product_right(&p), "types %d %d, ops %c%c, %lldx%lldx%lld, alpha %g beta %g",
+              spec->ab, spec->c, spec->ta, spec->tb, (long long)spec->m, (long long)spec->n,
+              (long long)spec->k, spec->alpha, spec->beta);
+    product_close(&p);
+}
+
+static const struct {
+    enum tb_type ab, c;
+} pairs[] = {{TB_F32, TB_F32}, {TB_F64, TB_F64}, {TB_C32, TB_C32},   {TB_C64, TB_C64},
+             {TB_F16, TB_F16}, {TB_F16, TB_F32}, {TB_BF16, TB_BF16}, {TB_BF16, TB_F32}};
+
+static void every_type(bool inline_calls, const char *tile, size_t memory)
+{
+    static const int64_t shapes[][3] = {{1, 1, 1},    {7, 5, 3},   {16, 16, 16}, {17, 40, 9},
+                                        {50, 33, 20}, {3, 70, 11}, {64, 2, 31}};
+    device_up(tile, "512", "4000000", inline_calls);
+    unsigned seed = 0;
+    for (size_t t = 0; t < sizeof pairs / sizeof *pairs; t++)
+        for (const char *ta = "NTC"; *ta; ta++)
+            for (const char *tb = "NTC"; *tb; tb++)
+                for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+                    sim_seed(++seed);
+                    const struct spec spec = {.ab = pairs[t].ab,
+                                              .c = pairs[t].c,
+                                              .ta = *ta,
+                                              .tb = *tb,
+                                              .m = shapes[s][0],
+                                              .n = shapes[s][1],
+                                              .k = shapes[s][2],
+                                              .gap = seed % 3,
+                                              .alpha = seed % 2 ? 1 : -2,
+                                              .beta = seed % 5 == 0   ? 0
+                                                      : seed % 5 == 1 ? 1
+                                                                      : -2,
+                                              .nan_c = seed % 5 == 0,
+                                              .seed = seed};
+                    try_spec(&spec, memory * (call_elem_bytes(spec.ab) + 2) / 8);
+                }
+    device_down();
+}
+
+Test(exec, every_type_on_the_caller)
+{
+    every_type(true, "0", 4000000);
+}
+
+Test(exec, every_type_in_tiles)
+{
+    every_type(false, "16", 4000000);
+}
+
+Test(exec, every_type_in_odd_tiles)
+{
+    every_type(false, "5", 4000000);
+}
+
+Test(exec, every_type_with_little_memory)
+{
+    every_type(false, "16", 14000);
+}
+
+Test(exec, many_seeds)
+{
+    device_up("8", "256", "4000000", false);
+    for (unsigned seed = 1; seed <= 300; seed++) {
+        sim_seed(seed);
+        const struct spec spec = {.ab = TB_F64,
+                                  .c = TB_F64,
+                                  .ta = 'N',
+                                  .tb = 'T',
+                                  .m = 30,
+                                  .n = 27,
+                                  .k = 41,
+                                  .gap = 1,
+                                  .alpha = 1,
+                                  .beta = seed % 2,
+                                  .seed = seed};
+        try_spec(&spec, seed % 3 ? 1 << 20 : 9000);
+    }
+    device_down();
+}
+
+Test(exec, batches)
+{
+    device_up("0", "2048", "4000000", false);
+    for (unsigned seed = 1; seed <= 60; seed++) {
+        sim_seed(seed);
+        const struct spec spec = {.ab = pairs[seed % 8].ab,
+                                  .c = pairs[seed % 8].c,
+                                  .ta = "NTC"[seed % 3],
+                                  .tb = "NTC"[seed / 3 % 3],
+                                  .m = 1 + seed % 13,
+                                  .n = 1 + seed % 11,
+                                  .k = 1 + seed % 17,
+                                  .gap = seed % 2,
+                                  .alpha = 1,
+                                  .beta = seed % 4 ? -1 : 0,
+                                  .batch = 2 + seed * 3,
+                                  .lists = seed % 2,
+                                  .share_a = seed % 4 == 2,
+                                  .nan_c = seed % 4 == 0,
+                                  .seed = seed};
+        try_spec(&spec, 1 << 20);
+    }
+    device_down();
+}
+
+Test(exec, batch_in_tiles)
+{
+    device_up("8", "512", "4000000", false);
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        sim_seed(seed);
+        const struct spec spec = {.ab = TB_C32,
+                                  .c = TB_C32,
+                                  .ta = 'C',
+                                  .tb = 'N',
+                                  .m = 20,
+                                  .n = 13,
+                                  .k = 9,
+                                  .gap = 1,
+                                  .alpha = 1,
+                                  .beta = 1,
+                                  .batch = 7,
+                                  .lists = seed % 2,
+                                  .share_a = seed % 4 == 2,
+                                  .seed = seed};
+        try_spec(&spec, seed % 3 ? 1 << 20 : 20000);
+    }
+    device_down();
+}
+
+Test(exec, many_small_products_share_launches)
+{
+    struct product p;
+    int64_t rects;
+    device_up("0", "0", "100000000", false);
+    const struct spec spec = {.ab = TB_F32,
+                              .c = TB_F32,
+                              .ta = 'N',
+                              .tb = 'N',
+                              .m = 8,
+                              .n = 8,
+                              .k = 8,
+                              .alpha = 1,
+                              .beta = 1,
+                              .batch = 10000,
+                              .seed = 5};
+    product_open(&p, &spec);
+    cr_expect_eq(attempt(&p, 100000000, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    const struct sim_counts counts = sim_counts();
+    cr_expect_lt(counts.launches, 30, "%ld launches", counts.launches);
+    cr_expect_lt(counts.copies_in + counts.copies_out, 150);
+    product_close(&p);
+    device_down();
+}
+
+Test(exec, small_calls_need_no_thread)
+{
+    struct product p;
+    int64_t rects;
+    device_up("0", "0", "1000000", true);
+    const struct spec spec = {.ab = TB_F64,
+                              .c = TB_F64,
+                              .ta = 'N',
+                              .tb = 'N',
+                              .m = 10,
+                              .n = 10,
+                              .k = 10,
+                              .alpha = 1,
+                              .beta = 1,
+                              .seed = 5};
+    product_open(&p, &spec);
+    cr_expect_eq(attempt(&p, 1000000, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    int threads = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *entry; (entry = readdir(tasks));)
+        threads += entry->d_name[0] != '.';
+    closedir(tasks);
+    cr_expect_eq(pool_get()->copiers, 0);
+    cr_expect_leq(threads, 2, "%d threads", threads); /* Criterion has one of its own */
+    product_close(&p);
+    device_down();
+}
+
+/* --- Faults --- */
+
+/* The n-th operation of the seam fails, for every n until none does. */
+static void countdown(const struct spec *spec, enum sim_fail mode, size_t memory, bool inline_calls)
+{
+    long n = 1, fired = 0, salvaged = 0;
+    for (bool more = true; more; n++) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", inline_calls);
+        sim_seed((uint64_t)n);
+        product_open(&p, spec);
+        sim_fail(mode, n);
+        const enum tb_status status = attempt(&p, memory, &rects);
+        more = sim_failed();
+        cr_expect(product_right(&p), "fault %ld, status %s, %lld rectangles", n,
+                  tb_status_text(status), (long long)rects);
+        fired += more;
+        salvaged += more && status != TB_OK && rects < 12;
+        if (mode != SIM_FAIL_ONCE) {
+            pool_close(); /* the device is gone; a new one */
+            tb_dev()->close();
+            device_up("8", "256", "4000000", inline_calls);
+        }
+        sim_fail(SIM_FAIL_NONE, 0);
+        product_reset(&p);
+        cr_expect_eq(attempt(&p, memory, &rects), TB_OK, "the call after fault %ld", n);
+        cr_expect(product_right(&p), "the call after fault %ld", n);
+        product_close(&p);
+        device_down();
+    }
+    cr_expect_gt(fired, 5);
+    cr_log_info("%ld faults, %ld of them with part of C done", fired, salvaged);
+    if (!inline_calls)
+        cr_expect_gt(salvaged, 0);
+}
+
+static const struct spec fault_spec = {.ab = TB_F64,
+                                       .c = TB_F64,
+                                       .ta = 'N',
+                                       .tb = 'N',
+                                       .m = 20,
+                                       .n = 21,
+                                       .k = 12,
+                                       .gap = 1,
+                                       .alpha = -1,
+                                       .beta = 2,
+                                       .seed = 9};
+
+Test(faults, once)
+{
+    countdown(&fault_spec, SIM_FAIL_ONCE, 1 << 20, false);
+}
+
+Test(faults, ever)
+{
+    countdown(&fault_spec, SIM_FAIL_EVER, 1 << 20, false);
+}
+
+Test(faults, late)
+{
+    countdown(&fault_spec, SIM_FAIL_LATE, 1 << 20, false);
+}
+
+Test(faults, once_with_little_memory)
+{
+    countdown(&fault_spec, SIM_FAIL_ONCE, 6000, false);
+}
+
+Test(faults, late_with_little_memory)
+{
+    countdown(&fault_spec, SIM_FAIL_LATE, 6000, false);
+}
+
+Test(faults, on_the_caller)
+{
+    static const struct spec spec = {.ab = TB_F32,
+                                     .c = TB_F32,
+                                     .ta = 'N',
+                                     .tb = 'T',
+                                     .m = 7,
+                                     .n = 8,
+                                     .k = 5,
+                                     .gap = 1,
+                                     .alpha = 1,
+                                     .beta = 2,
+                                     .seed = 9};
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, true);
+    countdown(&spec, SIM_FAIL_EVER, 1 << 20, true);
+}
+
+Test(faults, batch)
+{
+    struct spec spec = fault_spec;
+    spec.m = spec.n = 5;
+    spec.batch = 40;
+    spec.lists = true;
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
+}
+
+Test(faults, too_little_memory)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000", false);
+    product_open(&p, &fault_spec);
+    pool_limit(100000); /* more than there is */
+    cr_expect_eq(attempt(&p, 100000, &rects), TB_NO_MEMORY);
+    cr_expect(product_right(&p));
+    cr_expect_leq(pool_budget(&caps), 4000); /* it learned */
+    product_close(&p);
+    device_down();
+}
+
+/* The n-th operation does not return. The caller does, and nothing touches its
+ * operands afterwards.
+ */
+Test(faults, hang, .timeout = 120)
+{
+    for (long n = 1; n < 400; n += n < 60 ? 1 : 13) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", false);
+        exec_queue_ns = 20000000;
+        exec_watchdog_ns = 20000000;
+        sim_seed((uint64_t)n);
+        product_open(&p, &fault_spec);
+        sim_hang(n);
+        const enum tb_status status = attempt(&p, 1 << 20, &rects);
+        const bool hung = sim_hanging();
+        cr_expect(product_right(&p), "hang %ld, %s", n, tb_status_text(status));
+        if (status == TB_TIMEOUT)
+            cr_expect_neq(attempt(&p, 1 << 20, &rects), TB_OK);
+        product_close(&p); /* whatever still ran would now fault */
+        sim_release();
+        usleep(2000);
+        if (status == TB_TIMEOUT || status == TB_BUSY)
+            cr_expect(hung, "%s without a hang", tb_status_text(status));
+        pool_close();
+        tb_dev()->close();
+        if (!hung)
+            break;
+    }
+    exec_queue_ns = 2000000000;
+    exec_watchdog_ns = 60000000000;
+}
+
+Test(exec, a_child_leaves_it_alone)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    product_reset(&p);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool refused = attempt(&p, 1 << 20, &rects) == TB_FORKED && product_right(&p);
+        pool_forget();
+        _exit(refused && pool_get()->copiers == 0 ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    cr_expect_eq(status, 0);
+    product_close(&p);
+    device_down();
+}
+
+Test(exec, idle_copiers_sleep)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    usleep(50000);
+    const clock_t before = clock();
+    usleep(300000);
+    cr_expect_lt(clock() - before, CLOCKS_PER_SEC / 50);
+    product_close(&p);
+    device_down();
+}
+
+Test(exec, idle_memory_is_given_back)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    pool_idle_ns = 200000000;
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect_eq(sim_counts().allocs, 1);
+    for (int i = 0; i < 100 && sim_counts().allocs > 0; i++)
+        usleep(50000);
+    cr_expect_eq(sim_counts().allocs, 0);
+    product_reset(&p);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    product_close(&p);
+    device_down();
+}
+
+/* A caller does not wait for ever while another has all the memory. */
+static void *hold_memory(void *arg)
+{
+    int64_t rects;
+    return attempt(arg, 6000, &rects) == TB_OK ? arg : NULL;
+}
+
+Test(exec, busy_when_memory_is_held)
+{
+    struct product p, q;
+    int64_t rects;
+    pthread_t holder;
+    void *held;
+    device_up("8", "256", "4000000", false);
+    pool_limit(6000);
+    product_open(&p, &fault_spec);
+    product_open(&q, &fault_spec);
+    cr_expect_eq(attempt(&p, 6000, &rects), TB_OK);
+    product_reset(&p);
+    sim_hang(40); /* in the midst of it */
+    cr_assert_eq(pthread_create(&holder, NULL, hold_memory, &p), 0);
+    while (!sim_hanging())
+        usleep(1000);
+    exec_queue_ns = 50000000;
+    cr_expect_eq(attempt(&q, 6000, &rects), TB_BUSY);
+    cr_expect(product_right(&q));
+    sim_release();
+    pthread_join(holder, &held);
+    cr_expect_eq(held, &p);
+    cr_expect(product_right(&p));
+    product_close(&p);
+    product_close(&q);
+    device_down();
+}

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Plans, checked by walking them as the device would: what lies in each slot, and what orders each
+ * access. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../../src/plan.h"
+
+static struct tb_caps caps_of(int64_t tile, int64_t chunk)
+{
+    return (struct tb_caps){.cc = 90,
+                            .sms = 132,
+                            .smem_block = 227 << 10,
+                            .fp64_ratio = 2,
+                            .tile = tile,
+                            .chunk = chunk};
+}
+
+static struct tb_call call_of(enum tb_type ab, enum tb_type c, char ta, char tb, int64_t m,
+                              int64_t n, int64_t k)
+{
+    return (struct tb_call){.op = TB_GEMM,
+                            .ab = ab,
+                            .c_type = c,
+                            .alpha_type = TB_F64,
+                            .beta_type = TB_F64,
+                            .ta = ta,
+                            .tb = tb,
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .alpha.d = {1},
+                            .beta.d = {1},
+                            .lda = ta == 'N' ? m : k,
+                            .ldb = tb == 'N' ? k : n,
+                            .ldc = m,
+                            .batch = 1};
+}
+
+/* What happened before each step: a bit per step. */
+struct order {
+    unsigned char *before;
+    int32_t count;
+};
+
+static void follows(struct order *order, int32_t step, int32_t earlier)
+{
+    unsigned char *row = order->before + (size_t)step * (size_t)order->count;
+    const unsigned char *from = order->before + (size_t)earlier * (size_t)order->count;
+    row[earlier] = 1;
+    for (int32_t i = 0; i < earlier; i++)
+        row[i] |= from[i];
+}
+
+static bool ordered(const struct order *order, int32_t earlier, int32_t step)
+{
+    return order->before[(size_t)step * (size_t)order->count + (size_t)earlier];
+}
+
+static struct order order_of(const struct tb_plan *plan)
+{
+    struct order order = {calloc((size_t)plan->count, (size_t)plan->count), plan->count};
+    int32_t last[TB_PLAN_LANES] = {-1, -1};
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct tb_step *step = plan_step(plan, i);
+        for (int w = 0; w < TB_STEP_WAITS; w++)
+            if (step->waits_on[w] >= 0) {
+                cr_assert_lt(step->waits_on[w], i, "step %d waits for a later one", i);
+                follows(&order, i, step->waits_on[w]);
+            }
+        if (step->kind != TB_COMPUTE)
+            continue;
+        cr_assert(step->lane >= 0 && step->lane < TB_PLAN_LANES);
+        if (last[step->lane] >= 0)
+            follows(&order, i, last[step->lane]);
+        last[step->lane] = i;
+    }
+    return order;
+}
+
+static bool touches(const struct tb_step *step, enum tb_operand_id which, int32_t slot)
+{
+    if (step->kind == TB_COMPUTE)
+        return (which == TB_A ? step->slot_a : which == TB_B ? step->slot_b : step->slot) == slot;
+    return plan_operand(step->kind) == which && step->slot == slot;
+}
+
+static bool writes(const struct tb_step *step, enum tb_operand_id which)
+{
+    return step->kind == TB_COMPUTE ? which == TB_C : step->kind != TB_DOWNLOAD;
+}
+
+/* Any two steps that touch one slot, one of them writing, are ordered. */
+static void check_order(const struct tb_plan *plan)
+{
+    struct order order = order_of(plan);
+    for (int32_t i = 0; i < plan->count; i++)
+        for (int32_t j = 0; j < i; j++)
+            for (int x = 0; x < TB_OPERANDS; x++) {
+                const enum tb_operand_id which = (enum tb_operand_id)x;
+                const struct tb_step *a = plan_step(plan, j), *b = plan_step(plan, i);
+                const int32_t slot = b->kind != TB_COMPUTE ? b->slot
+                                     : which == TB_A       ? b->slot_a
+                                     : which == TB_B       ? b->slot_b
+                                                           : b->slot;
+                if (touches(b, which, slot) && touches(a, which, slot) &&
+                    (writes(a, which) || writes(b, which)))
+                    cr_assert(ordered(&order, j, i), "nothing orders step %d before step %d", j, i);
+            }
+    free(order.before);
+}
+
+static int32_t holder(const struct tb_plan *plan, int32_t before, enum tb_operand_id which,
+                      int32_t slot)
+{
+    int32_t found = -1;
+    for (int32_t i = 0; i < before; i++) {
+        const struct tb_step *step = plan_step(plan, i);
+        if (step->kind != TB_COMPUTE && step->kind != TB_DOWNLOAD &&
+            plan_operand(step->kind) == which && step->slot == slot)
+            found = i;
+    }
+    return found;
+}
+
+/* A product finds in its slots the panels it needs. */
+static void check_panels(const struct tb_call *call, const struct tb_plan *plan, int32_t i)
+{
+    const struct tb_step *step = plan_step(plan, i);
+    const struct tb_panel *c = &step->range;
+    const int32_t ia = holder(plan, i, TB_A, step->slot_a),
+                  ib = holder(plan, i, TB_B, step->slot_b);
+    cr_assert(ia >= 0 && ib >= 0);
+    struct tb_panel a = plan_step(plan, ia)->range, b = plan_step(plan, ib)->range;
+    const bool ta = call->ta != 'N', tb = call->tb != 'N';
+    cr_assert_eq(ta ? a.col : a.row, c->row);
+    cr_assert_eq(ta ? a.cols : a.rows, c->rows);
+    cr_assert_eq(ta ? a.row : a.col, step->k0);
+    cr_assert_eq(ta ? a.rows : a.cols, step->k);
+    cr_assert_eq(tb ? b.row : b.col, c->col);
+    cr_assert_eq(tb ? b.rows : b.cols, c->cols);
+    cr_assert_eq(tb ? b.col : b.row, step->k0);
+    cr_assert_eq(tb ? b.cols : b.rows, step->k);
+    cr_assert(plan->a_shared || (a.item == c->item && a.items == c->items));
+    cr_assert(plan->b_shared || (b.item == c->item && b.items == c->items));
+}
+
+/* Every element of C gets each part of the sum once, is fetched once, and sent once if beta asks.
+ */
+static void check_cover(const struct tb_call *call, const struct tb_plan *plan, bool beta)
+{
+    const size_t elems = (size_t)(call->m * call->n * call->batch);
+    int64_t *sums = calloc(elems, sizeof *sums), *firsts = calloc(elems, sizeof *firsts);
+    int64_t *sent = calloc(elems, sizeof *sent), *fetched = calloc(elems, sizeof *fetched);
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct tb_step *s = plan_step(plan, i);
+        const struct tb_panel *c = &s->range;
+        if (s->kind == TB_UPLOAD_A || s->kind == TB_UPLOAD_B)
+            continue;
+        if (s->kind == TB_COMPUTE)
+            check_panels(call, plan, i);
+        for (int64_t item = c->item; item < c->item + c->items; item++)
+            for (int64_t col = c->col; col < c->col + c->cols; col++)
+                for (int64_t row = c->row; row < c->row + c->rows; row++) {
+                    const size_t at = (size_t)((item * call->n + col) * call->m + row);
+                    cr_assert_lt(at, elems);
+                    sent[at] += s->kind == TB_UPLOAD_C;
+                    fetched[at] += s->kind == TB_DOWNLOAD;
+                    if (s->kind != TB_COMPUTE)
+                        continue;
+                    cr_assert_eq(s->first, sums[at] == 0);
+                    cr_assert(!s->first || sent[at] == beta);
+                    cr_assert_eq(fetched[at], 0);
+                    sums[at] += s->k;
+                    firsts[at] += s->first;
+                }
+    }
+    for (size_t at = 0; at < elems; at++)
+        cr_assert(sums[at] == call->k && firsts[at] == 1 && fetched[at] == 1 && sent[at] == beta);
+    free(sums);
+    free(firsts);
+    free(sent);
+    free(fetched);
+}
+
+/* The slots do not overlap, hold what is put into them, and fit. */
+static void check_room(const struct tb_plan *plan, size_t memory)
+{
+    cr_assert_leq(plan->bytes, memory);
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct tb_step *step = plan_step(plan, i);
+        const enum tb_operand_id which = plan_operand(step->kind);
+        cr_assert_lt(step->slot, plan->slots[which].count);
+        cr_assert_leq(plan_item_bytes(&step->range, plan->elem[which]) * (size_t)step->range.items,
+                      plan->slots[which].bytes);
+    }
+    size_t end = 0;
+    for (int which = 0; which < TB_OPERANDS; which++) {
+        cr_assert_geq(plan->slots[which].offset, end);
+        end =
+            plan->slots[which].offset + plan->slots[which].bytes * (size_t)plan->slots[which].count;
+    }
+    cr_assert_leq(end, plan->bytes);
+}
+
+/* The pieces of a panel cover it once, and none is larger than a chunk. */
+static void check_pieces(const struct tb_plan *plan)
+{
+    int64_t next = 0;
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct tb_step *step = plan_step(plan, i);
+        const size_t elem = plan->elem[plan_operand(step->kind)];
+        const struct tb_panel *r = &step->range;
+        if (step->kind == TB_COMPUTE)
+            continue;
+        const int64_t pieces = plan_pieces(r, elem, plan->chunk), cols = r->items * r->cols;
+        unsigned char *seen = calloc((size_t)(cols * r->rows), 1);
+        for (int64_t p = 0; p < pieces; p++) {
+            const struct tb_piece piece = plan_piece(r, elem, plan->chunk, p);
+            cr_assert_leq(plan_piece_bytes(r, elem, &piece), plan->chunk);
+            for (int64_t col = piece.col; col < piece.col + piece.cols; col++)
+                for (int64_t row = piece.row; row < piece.row + piece.rows; row++)
+                    cr_assert_eq(seen[col * r->rows + row]++, 0);
+        }
+        cr_assert_null(memchr(seen, 0, (size_t)(cols * r->rows)));
+        free(seen);
+        if (step->kind == TB_DOWNLOAD) {
+            cr_assert_eq(step->piece0, next);
+            next += pieces;
+        }
+    }
+    cr_assert_eq(next, plan->pieces);
+}
+
+static void check_plan(const struct tb_call *call, const struct tb_plan *plan, size_t memory,
+                       bool beta)
+{
+    check_room(plan, memory);
+    check_order(plan);
+    check_cover(call, plan, beta);
+    check_pieces(plan);
+    if (!plan->whole)
+        return;
+    const double a = (double)(call->m * call->k) * (double)(plan->a_shared ? 1 : call->batch);
+    const double b = (double)(call->n * call->k) * (double)(plan->b_shared ? 1 : call->batch);
+    const double c = (double)(call->m * call->n) * (double)call->batch * (double)plan->elem[TB_C];
+    cr_assert_eq(plan->bytes_in, (a + b) * (double)plan->elem[TB_A] + (beta ? c : 0));
+    cr_assert_eq(plan->bytes_out, c);
+}
+
+static const struct {
+    enum tb_type ab, c;
+} pairs[] = {{TB_F32, TB_F32}, {TB_F64, TB_F64}, {TB_C32, TB_C32},   {TB_C64, TB_C64},
+             {TB_F16, TB_F16}, {TB_F16, TB_F32}, {TB_BF16, TB_BF16}, {TB_BF16, TB_F32}};
+
+Test(plan, is_right_for_all_shapes, .timeout = 120)
+{
+    unsigned r = 7;
+    int planned = 0, whole = 0, split = 0;
+    for (int round = 0; round < 1500; round++) {
+        int64_t size[6];
+        for (int i = 0; i < 6; i++) {
+            r = r * 1664525 + 1013904223;
+            size[i] = 1 + (r >> 16) % (i < 2 ? 40 : i == 2 ? 100 : 16);
+        }
+        const int pair = round % 8;
+        struct tb_call call = call_of(pairs[pair].ab, pairs[pair].c, "NTC"[round % 3],
+                                      "NTC"[round / 3 % 3], size[0], size[1], size[2]);
+        const bool beta = round % 2;
+        call.beta.d[0] = beta;
+        if (round % 5 == 0) {
+            call.batch = size[5];
+            call.stride_a = round % 10 ? 0 : 2000;
+            call.stride_b = call.stride_c = 2000;
+        }
+        const struct tb_caps caps = caps_of(7 + size[3], 64 * size[4]);
+        const size_t memory = round % 3 ? (size_t)1 << 22 : 2500 + (size_t)(r >> 16) % 12000;
+        struct tb_plan plan;
+        const enum tb_status status = plan_build(&call, &caps, memory, &plan);
+        cr_assert(status == TB_OK || (status == TB_NO_MEMORY && memory < 30000));
+        if (status != TB_OK)
+            continue;
+        check_plan(&call, &plan, memory, beta);
+        planned++;
+        whole += plan.whole;
+        split += plan.tiles_k > 1;
+        cr_assert(plan.tiles_k == 1 || (pairs[pair].c != TB_F16 && pairs[pair].c != TB_BF16));
+        plan_free(&plan);
+    }
+    cr_expect(planned > 1100 && whole > 700 && whole < planned - 100 && split > 50,
+              "%d plans, %d whole, %d split", planned, whole, split);
+}
+
+static char *text_of(const struct tb_plan *plan)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    plan_print(plan, out);
+    fclose(out);
+    return text;
+}
+
+static void expect_text(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
+                        const char *want)
+{
+    struct tb_plan plan;
+    cr_assert_eq(plan_build(call, caps, memory, &plan), TB_OK);
+    char *text = text_of(&plan);
+    cr_expect_str_eq(text, want);
+    free(text);
+    plan_free(&plan);
+}
+
+Test(plan, grows_in_squares)
+{
+    struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 32, 32, 10);
+    const struct tb_caps caps = caps_of(16, 1024);
+    call.beta.d[0] = 0;
+    expect_text(
+        &call, &caps, 1 << 20,
+        "tiles 2x2 of 16x16, k 1 of 10, groups 1 of 1, square\n"
+        "slots A 2 B 2 C 4, 13312 bytes, chunk 1024\n"
+        "0: upload A[0+16, 0+10] slot 0\n"
+        "1: upload B[0+10, 0+16] slot 0\n"
+        "2: compute C[0+16, 0+16] slot 0 = A slot 0 * B slot 0, k 0+10, lane 0 after 0,1\n"
+        "3: download C[0+16, 0+16] slot 0 after 2\n"
+        "4: upload B[0+10, 16+16] slot 1\n"
+        "5: compute C[0+16, 16+16] slot 1 = A slot 0 * B slot 1, k 0+10, lane 1 after 0,4\n"
+        "6: download C[0+16, 16+16] slot 1 after 5\n"
+        "7: upload A[16+16, 0+10] slot 1\n"
+        "8: compute C[16+16, 0+16] slot 2 = A slot 1 * B slot 0, k 0+10, lane 0 after 7,1\n"
+        "9: download C[16+16, 0+16] slot 2 after 8\n"
+        "10: compute C[16+16, 16+16] slot 3 = A slot 1 * B slot 1, k 0+10, lane 1 after 7,4\n"
+        "11: download C[16+16, 16+16] slot 3 after 10\n");
+}
+
+Test(plan, streams_when_memory_is_short)
+{
+    struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'T', 16, 32, 32);
+    const struct tb_caps caps = caps_of(16, 4096);
+    expect_text(
+        &call, &caps, 14000,
+        "tiles 1x2 of 16x16, k 2 of 16, groups 1 of 1, stream\n"
+        "slots A 2 B 2 C 2, 12288 bytes, chunk 4096\n"
+        "0: upload C[0+16, 0+16] slot 0\n"
+        "1: upload A[0+16, 0+16] slot 0\n"
+        "2: upload B[0+16, 0+16] slot 0\n"
+        "3: compute C[0+16, 0+16] slot 0 = A slot 0 * B slot 0, k 0+16, lane 0 after 1,2,0\n"
+        "4: upload A[0+16, 16+16] slot 1\n"
+        "5: upload B[0+16, 16+16] slot 1\n"
+        "6: compute C[0+16, 0+16] slot 0 = A slot 1 * B slot 1, k 16+16, adds, lane 0 after 4,5\n"
+        "7: download C[0+16, 0+16] slot 0 after 6\n"
+        "8: upload C[0+16, 16+16] slot 1\n"
+        "9: upload B[16+16, 16+16] slot 0 after 3\n"
+        "10: compute C[0+16, 16+16] slot 1 = A slot 1 * B slot 0, k 16+16, lane 1 after 4,9,8\n"
+        "11: upload B[16+16, 0+16] slot 1 after 6\n"
+        "12: compute C[0+16, 16+16] slot 1 = A slot 0 * B slot 1, k 0+16, adds, lane 1 after 1,11\n"
+        "13: download C[0+16, 16+16] slot 1 after 12\n");
+}
+
+Test(plan, same_call_same_plan)
+{
+    const struct tb_call call = call_of(TB_C32, TB_C32, 'C', 'N', 5000, 3000, 7000);
+    const struct tb_caps caps = caps_of(0, 0);
+    struct tb_plan one, two;
+    cr_assert_eq(plan_build(&call, &caps, (size_t)64 << 20, &one), TB_OK);
+    cr_assert_eq(plan_build(&call, &caps, (size_t)64 << 20, &two), TB_OK);
+    char *first = text_of(&one), *second = text_of(&two);
+    cr_expect_str_eq(first, second);
+    free(first);
+    free(second);
+    plan_free(&one);
+    plan_free(&two);
+}
+
+/* Gigabytes through 64 MiB, for every type; the traffic stays in bounds. */
+Test(plan, large_products_in_little_memory)
+{
+    const struct tb_caps caps = caps_of(0, 0);
+    const size_t memory = (size_t)64 << 20;
+    for (size_t i = 0; i < 8; i++)
+        for (int shape = 0; shape < 4; shape++) {
+            static const int64_t s[][3] = {{16384, 16384, 16384},
+                                           {40000, 300, 40000},
+                                           {300, 40000, 40000},
+                                           {1000, 1000, 400000}};
+            struct tb_call call =
+                call_of(pairs[i].ab, pairs[i].c, 'N', 'T', s[shape][0], s[shape][1], s[shape][2]);
+            struct tb_plan plan;
+            cr_assert_eq(plan_build(&call, &caps, memory, &plan), TB_OK, "%zu %d", i, shape);
+            cr_expect_leq(plan.bytes, memory);
+            const double once =
+                ((double)(call.m + call.n) * (double)call.k) * (double)plan.elem[TB_A] +
+                (double)call.m * (double)call.n * (double)plan.elem[TB_C];
+            const double times = plan.bytes_in / once;
+            cr_log_info("types %d %d, shape %d: %lldx%lldx%lld, in %.1f times, %d steps",
+                        pairs[i].ab, pairs[i].c, shape, (long long)plan.tile_m,
+                        (long long)plan.tile_n, (long long)plan.tile_k, times, plan.count);
+            cr_expect_lt(times, pairs[i].c == TB_F16 || pairs[i].c == TB_BF16 ? 80 : 16);
+            plan_free(&plan);
+        }
+}
+
+Test(plan, whole_when_it_fits)
+{
+    static const int64_t sizes[] = {100, 1000, 2048, 4096, 8192, 16384, 30000};
+    const struct tb_caps caps = caps_of(0, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', sizes[i], sizes[i], sizes[i]);
+        struct tb_plan plan;
+        cr_assert_eq(plan_build(&call, &caps, (size_t)120 << 30, &plan), TB_OK);
+        cr_expect(plan.whole);
+        cr_expect_lt(plan.count, 3000);
+        cr_expect_eq(plan.bytes_in, 3 * 8.0 * (double)(sizes[i] * sizes[i]));
+        plan_free(&plan);
+    }
+}
+
+Test(plan, sizes_beyond_reason)
+{
+    static const int64_t big = (int64_t)1 << 40;
+    static const int64_t shapes[][3] = {{big, 1, 1},       {1, big, 1},
+                                        {1, 1, big},       {big, big, 1},
+                                        {big, big, big},   {INT64_MAX, INT64_MAX, INT64_MAX},
+                                        {INT64_MAX, 1, 1}, {1, 1, INT64_MAX}};
+    const struct tb_caps caps = caps_of(0, 0);
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t i = 0; i < 8; i++)
+            for (int memory = 0; memory < 2; memory++) {
+                struct tb_call call = call_of(pairs[i].ab, pairs[i].c, "NT"[s % 2], 'N',
+                                              shapes[s][0], shapes[s][1], shapes[s][2]);
+                struct tb_plan plan;
+                call.batch = memory ? 1 : big;
+                const enum tb_status status =
+                    plan_build(&call, &caps, memory ? (size_t)64 << 20 : (size_t)1 << 37, &plan);
+                if (status == TB_OK)
+                    plan_free(&plan);
+                else
+                    cr_expect_eq(status, TB_NO_MEMORY);
+            }
+}
+
+Test(plan, small_products_of_a_batch_share_tiles)
+{
+    struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 64, 64, 64);
+    const struct tb_caps caps = caps_of(0, 0);
+    struct tb_plan plan;
+    call.batch = 10000;
+    call.stride_a = call.stride_b = call.stride_c = 4096;
+    cr_assert_eq(plan_build(&call, &caps, (size_t)1 << 34, &plan), TB_OK);
+    cr_expect_lt(plan.groups, 100);
+    cr_expect_gt(plan.groups, 3);
+    plan_free(&plan);
+    cr_assert_eq(plan_build(&call, &caps, (size_t)8 << 20, &plan), TB_OK);
+    cr_expect_leq(plan.bytes, (size_t)8 << 20);
+    cr_expect_lt(plan.groups, 1500);
+    plan_free(&plan);
+}
+
+Test(plan, refusals)
+{
+    const struct tb_caps caps = caps_of(0, 0);
+    struct tb_plan plan;
+    struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 100, 100, 100);
+    cr_expect_eq(plan_build(&call, &caps, 1000, &plan), TB_NO_MEMORY);
+    call.op = TB_TRSM;
+    cr_expect_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_NO_KERNEL);
+    call.op = TB_GEMM;
+    call.k = 0;
+    cr_expect_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_NO_KERNEL);
+}
+
+Test(plan, small_calls_may_run_on_the_caller)
+{
+    struct tb_caps caps = caps_of(0, 0);
+    struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 30, 30, 30);
+    struct tb_plan plan;
+    cr_assert_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_OK);
+    cr_expect_not(plan.on_caller);
+    caps.inline_calls = true;
+    cr_assert_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_OK);
+    cr_expect(plan.on_caller);
+    cr_expect_null(plan.many);
+    call.m = call.n = 300;
+    cr_assert_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_OK);
+    cr_expect_not(plan.on_caller);
+    plan_free(&plan);
+}

@@ -18,7 +18,7 @@ build ours_early.so "$here/plugin.c" -shared -fPIC -DIN_CONSTRUCTOR -L"$libs" -l
 client() {
     local what=$1 caught=$2
     shift 2
-    timeout 60 env TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/log" "$@" > out 2> err || fail "$what: status $?: $(head -3 err)"
+    TILEBLAS_VERBOSE=1 TILEBLAS_LOG=$work/log timeout 60 env "$@" > out 2> err || fail "$what: status $?: $(head -3 err)"
     [ -s out ] && fail "$what: on stdout: $(head -3 out)"
     [ -s err ] && fail "$what: on stderr: $(head -3 err)"
     grep -q " $caught level-3 calls caught" log 2> /dev/null || fail "$what: not $caught calls caught: $(grep -h caught log)"
@@ -42,7 +42,7 @@ client "constructor of a plugin linked to us" 1 ./bare plugin ./ours_early.so
 client "plugins of either kind" 2 LD_PRELOAD="$preload" ./bare plugin ./plugin.so ./ours.so
 client "plugins of either kind, the other way" 2 LD_PRELOAD="$preload" ./bare plugin ./ours_early.so ./early.so
 client "with every route forced" 6 TILEBLAS_ROUTE=gpu LD_PRELOAD="$preload" ./plain call
-client "no home, no directories" 6 -i HOME= PATH=/usr/bin TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/log" LD_PRELOAD="$preload" ./plain call
+client "no home, no user, no directories" 6 -u HOME -u USER -u XDG_CACHE_HOME -u TMPDIR PATH= LD_PRELOAD="$preload" ./plain call
 
 # Hostile surroundings: nothing crashes, stdout stays empty, one line at most per bad setting on stderr.
 hostile() {
@@ -50,10 +50,11 @@ hostile() {
     shift 2
     timeout 60 env "$@" > out 2> err || fail "$what: status $?: $(head -3 err)"
     [ -s out ] && fail "$what: on stdout: $(head -3 out)"
+    grep -v '^tileblas: ' err > foreign && fail "$what: on stderr: $(head -3 foreign)"
     [ "$(wc -l < err)" -le "$lines" ] || fail "$what: $(wc -l < err) lines on stderr: $(head -3 err)"
 }
-hostile "log in a directory that is not there" 3 TILEBLAS_VERBOSE=1 TILEBLAS_LOG=/nowhere/log LD_PRELOAD="$preload" ./plain call
-hostile "log is a directory" 3 TILEBLAS_VERBOSE=1 TILEBLAS_LOG=/ LD_PRELOAD="$preload" ./plain call
+hostile "log in a directory that is not there" 8 TILEBLAS_VERBOSE=1 TILEBLAS_LOG=/nowhere/log LD_PRELOAD="$preload" ./plain call
+hostile "log is a directory" 8 TILEBLAS_VERBOSE=1 TILEBLAS_LOG=/ LD_PRELOAD="$preload" ./plain call
 hostile "unwritable log, quiet" 0 TILEBLAS_LOG=/nowhere/log LD_PRELOAD="$preload" ./plain call
 hostile "bad settings" 2 TILEBLAS_ROUTE=moon TILEBLAS_VERIFY=2 LD_PRELOAD="$preload" ./plain call
 [ "$(wc -l < err)" -eq 2 ] || fail "two bad settings give $(wc -l < err) lines"

@@ -466,8 +466,10 @@ static struct value expected(const struct door *d, const struct shared *s, const
         alpha = (struct value){1, 0};
         break;
     }
-    case OP_TRSM: /* made from the solution, see fill_item() */
-        return value_mul(alpha, view_stored(&b, i, j), complex);
+    case OP_TRSM: { /* made from the solution, see fill_item() */
+        const struct view solution = general(d->c, x->b, s->ldc, row, 'N');
+        return value_mul(alpha, view_stored(&solution, i, j), complex);
+    }
     default:
         a.kind = 'T';
         a.uplo = s->uplo;

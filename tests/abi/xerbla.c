@@ -50,6 +50,7 @@ static jmp_buf back;
 static int reports, last_info;
 static char last_name[32];
 
+#ifdef WITH_XERBLA
 static void note(const char *name, const int *info, size_t length)
 {
     reports++;
@@ -57,7 +58,6 @@ static void note(const char *name, const int *info, size_t length)
     snprintf(last_name, sizeof last_name, "%.*s", (int)(length < 24 ? length : 24), name);
 }
 
-#ifdef WITH_XERBLA
 void xerbla_(const char *name, const int *info, size_t length);
 void xerbla_(const char *name, const int *info, size_t length)
 {
@@ -267,36 +267,43 @@ static struct arguments wrong(const struct door *d, int order, int bad)
     return x;
 }
 
-/* The number the Fortran form has for it, for names of ours: row-major swaps A with B and m with n.
- */
+/* The numbers of the Fortran lists: first size, lda, ldb, ldc, count. */
+static const struct {
+    int size, lda, ldb, ldc, count;
+} numbers[] = {
+    [GEMM] = {3, 8, 10, 13, 0},     [SYMM] = {3, 7, 9, 12, 0},   [SYRK] = {3, 7, 0, 10, 0},
+    [SYR2K] = {3, 7, 9, 12, 0},     [TRMM] = {5, 9, 0, 11, 0},   [GEMMT] = {4, 8, 10, 13, 0},
+    [STRIDED] = {3, 8, 11, 15, 17}, [BATCH] = {3, 8, 10, 13, 14}};
+
+/* The number of the Fortran form, for names of ours. Row-major swaps A with B, and m with n. */
 static int number(const struct door *d, int order, int bad)
 {
     const bool row = d->style == CBLAS && order == 101;
+    const bool products = d->shape == GEMM || d->shape == STRIDED || d->shape == BATCH;
+    const bool rectangle = products || d->shape == SYMM || d->shape == TRMM;
     const bool triangle = d->shape == GEMMT;
     if (bad == BAD_ORDER)
         return 0;
     if (bad < BAD_SIZE) {
         const int flag = bad - BAD_FLAG;
-        if (!row || (triangle && flag == 0))
-            return flag + 1;
-        return triangle ? (flag == 1 ? 3 : 2) : (flag == 0 ? 2 : 1);
+        if (row && products)
+            return 2 - flag;
+        return row && triangle && flag > 0 ? 4 - flag : flag + 1;
     }
     if (bad < BAD_LDA) {
         const int size = bad - BAD_SIZE;
-        if (triangle)
-            return 4 + size;
-        return size == 2 ? 5 : row ? 4 - size : 3 + size;
+        return numbers[d->shape].size + (row && rectangle && size < 2 ? 1 - size : size);
     }
-    const int lda = 8, ldb = d->shape == STRIDED ? 11 : 10, ldc = d->shape == STRIDED ? 15 : 13;
+    const bool swapped = row && (products || triangle);
     switch (bad) {
     case BAD_LDA:
-        return row ? ldb : lda;
+        return swapped ? numbers[d->shape].ldb : numbers[d->shape].lda;
     case BAD_LDB:
-        return row ? lda : ldb;
+        return swapped ? numbers[d->shape].lda : numbers[d->shape].ldb;
     case BAD_LDC:
-        return ldc;
+        return numbers[d->shape].ldc;
     default:
-        return d->shape == STRIDED ? 17 : 14;
+        return numbers[d->shape].count;
     }
 }
 

@@ -58,6 +58,11 @@ static void log_pass(const struct tb_call *call, const struct tb_pass *pass,
     log_call(call, &outcome);
 }
 
+void run_report_argument(const struct tb_call *call, int number)
+{
+    fallback_xerbla(call, number);
+}
+
 void run_report(const struct tb_call *call)
 {
     const int info = call_check(call);

@@ -23,4 +23,5 @@ endif
 
 include $(srcdir)/tests/sim/local.mk
 include $(srcdir)/tests/device.mk
+include $(srcdir)/tests/abi/local.mk
 include $(srcdir)/tests/clients/local.mk

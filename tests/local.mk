@@ -26,4 +26,5 @@ endif
 include $(srcdir)/tests/sim/local.mk
 include $(srcdir)/tests/device.mk
 include $(srcdir)/tests/gpu/local.mk
+include $(srcdir)/tests/abi/local.mk
 include $(srcdir)/tests/clients/local.mk

@@ -5,7 +5,9 @@
  * by bit. Results are held against long double by |C - Cref| <= c k eps (|alpha| |A| |B| + |beta|
  * |C0|). Names are looked up, so that the same program runs without us (where only some exist) and
  * under a preload. Argument: "big" adds sizes beyond the doors' pre-test. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "ref.h"
 #include <dlfcn.h>
 #include <signal.h>
@@ -277,6 +279,10 @@ static bool item_wrong(const struct entry *e, const struct one *x, const struct 
                        (int)j);
                 return true;
             }
+            /* Of large results the borders and a sample. */
+            if (x->m * x->n > 2500 && i > 1 && j > 1 && i < x->m - 2 && j < x->n - 2 &&
+                random_bits() % 8 != 0)
+                continue;
             long double product = 0;
             const bool use = x->k > 0 && (x->alpha.re != 0 || x->alpha.im != 0);
             struct value dot = {0, 0};

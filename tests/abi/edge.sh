@@ -21,16 +21,17 @@ check "without us" ./edge
 check "without us, big" ./edge big
 check "preloaded" LD_PRELOAD="$preload" ./edge
 check "preloaded, big" LD_PRELOAD="$preload" ./edge big
-check "preloaded, verbose" LD_PRELOAD="$preload" TILEBLAS_VERBOSE=2 TILEBLAS_LOG="$work/log" ./edge
 if [ -e "$sim" ]; then
-    for setting in "8 1" "16 1" "8 20" "16 333"; do
+    for setting in "8 1" "16 20" "16 333"; do
         check "simulated device, tile and seed $setting" LD_PRELOAD="$sim" TILEBLAS_ROUTE=gpu \
-            TILEBLAS_SIM_TILE="${setting% *}" TILEBLAS_SIM_SEED="${setting#* }" ./edge
+            TILEBLAS_SIM_TILE="${setting% *}" TILEBLAS_SIM_SEED="${setting#* }" \
+            TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/log" ./edge
     done
     check "simulated device, big" LD_PRELOAD="$sim" TILEBLAS_ROUTE=gpu TILEBLAS_SIM_TILE=16 ./edge big
-    # The device did take part.
-    LD_PRELOAD=$sim TILEBLAS_ROUTE=gpu TILEBLAS_SIM_TILE=8 TILEBLAS_VERBOSE=1 ./edge > out 2> err
-    grep -Eq 'caught: [1-9][0-9]* on the GPU' err || fail "nothing went to the simulated device: $(grep caught err)"
+    # The device did take part, in most of what is not empty.
+    grep 'caught' log
+    [ "$(sed -n 's/.*caught: \([0-9]*\) on the GPU.*/\1/p' log | sort -n | head -1)" -gt 5000 ] ||
+        fail "little went to the simulated device"
 else
     echo "no simulated device in this build"
 fi

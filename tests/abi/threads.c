@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *,
@@ -76,8 +75,9 @@ int main(int argc, char **argv)
     expect();
     pthread_attr_t attr;
     pthread_attr_init(&attr);
-    if (argc > 1 && strcmp(argv[1], "small") == 0 &&
-        pthread_attr_setstacksize(&attr, 16384 + (size_t)sysconf(_SC_THREAD_STACK_MIN)) != 0)
+    if (argc > 1 &&
+        pthread_attr_setstacksize(&attr, (size_t)atoi(argv[1]) * 1024 +
+                                             (size_t)sysconf(_SC_THREAD_STACK_MIN)) != 0)
         return 99;
     pthread_t threads[THREADS];
     pthread_barrier_init(&start, NULL, THREADS);

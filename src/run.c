@@ -25,7 +25,8 @@ void run_setup(void)
  * alpha = 0, and let their NaN through; with k = 0 they do not. */
 static bool wants_k_zero(const struct tb_call *call)
 {
-    return call->op == TB_GEMM && (call->ab == TB_F32 || call->ab == TB_F64) && call->k > 0 &&
+    return (call->op == TB_GEMM || call->op == TB_GEMMT) &&
+           (call->ab == TB_F32 || call->ab == TB_F64) && call->k > 0 &&
            scalar_is_zero(call->alpha_type, &call->alpha);
 }
 

@@ -33,3 +33,8 @@ include $(srcdir)/tests/device.mk
 include $(srcdir)/tests/gpu/local.mk
 include $(srcdir)/tests/abi/local.mk
 include $(srcdir)/tests/clients/local.mk
+
+# A script and a program of one name would share a log, and one of them would never run.
+check-local:
+	@twice=`printf '%s\n' $(TEST_LOGS) | sort | uniq -d`; \
+	if test -n "$$twice"; then echo "several tests share $$twice"; exit 1; fi

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Products before, during and after fork: parent first, child first, children of children, with a
  * small and a large size each, every process under alarm(). A child that hangs or is wrong fails
- * the test. */
+ * the test. "busy" forks while other threads call; "exit" counts calls on both sides. */
 #define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,10 +77,61 @@ static int detached(void)
     _exit(both_wrong() != 0);
 }
 
+/* Empty products: no work and no lock in the CPU BLAS, only ours could be held when main forks. */
+static int empty_product(void)
+{
+    const int n = 0, ld = 1;
+    const double one = 1;
+    dgemm_("N", "N", &n, &n, &n, &one, NULL, &ld, NULL, &ld, &one, NULL, &ld);
+    return 0;
+}
+
+static atomic_bool enough;
+
+static void *call_on(void *unused)
+{
+    while (!atomic_load(&enough))
+        empty_product();
+    return unused;
+}
+
+static int fork_while_busy(void)
+{
+    enum { THREADS = 3, FORKS = 300 };
+    pthread_t thread[THREADS];
+    int wrong = empty_product();
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, call_on, NULL);
+    for (int i = 0; i < FORKS && wrong == 0; i++)
+        wrong += in_child("child of a busy process", empty_product);
+    atomic_store(&enough, true);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    return wrong;
+}
+
+/* Three calls here, one in a child that ends with exit(). */
+static int both_exit(void)
+{
+    int status = -1;
+    for (int i = 0; i < 3; i++)
+        empty_product();
+    const pid_t pid = fork();
+    if (pid == 0)
+        exit(empty_product());
+    waitpid(pid, &status, 0);
+    printf("%d %d\n", (int)getpid(), (int)pid);
+    return status != 0;
+}
+
 int main(int argc, char **argv)
 {
     alarm(120);
     int wrong = 0;
+    if (argc > 1 && strcmp(argv[1], "busy") == 0)
+        return fork_while_busy() != 0;
+    if (argc > 1 && strcmp(argv[1], "exit") == 0)
+        return both_exit();
     if (argc > 1 && strcmp(argv[1], "child-first") == 0)
         wrong += in_child("child before the first call", both_wrong);
     wrong += both_wrong();

@@ -58,6 +58,22 @@ hostile "log is a directory" 8 TILEBLAS_VERBOSE=1 TILEBLAS_LOG=/ LD_PRELOAD="$pr
 hostile "unwritable log, quiet" 0 TILEBLAS_LOG=/nowhere/log LD_PRELOAD="$preload" ./plain call
 hostile "bad settings" 2 TILEBLAS_ROUTE=moon TILEBLAS_VERIFY=2 LD_PRELOAD="$preload" ./plain call
 [ "$(wc -l < err)" -eq 2 ] || fail "two bad settings give $(wc -l < err) lines"
+hostile "every setting bad" 8 TILEBLAS_ROUTE=x TILEBLAS_MATH=x TILEBLAS_MEMORY=x TILEBLAS_START=x TILEBLAS_THREADS=x \
+    TILEBLAS_RESIDENCY=x TILEBLAS_VERIFY=x TILEBLAS_VERBOSE=x LD_PRELOAD="$preload" ./plain call
+[ "$(wc -l < err)" -eq 8 ] || fail "eight bad settings give $(wc -l < err) lines"
+mkfifo fifo
+hostile "log is a FIFO without a reader" 8 TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/fifo" LD_PRELOAD="$preload" ./plain call
+hostile "log on a full disk" 0 TILEBLAS_VERBOSE=1 TILEBLAS_LOG=/dev/full LD_PRELOAD="$preload" ./plain call
+hostile "files that may not grow" 0 TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/grown" LD_PRELOAD="$preload" \
+    bash -c 'ulimit -f 0; exec ./plain call'
+# Signals as a program finds them that nobody prepared: the shell of the test may ignore some.
+{ (
+    sleep 0.3
+    env --default-signal=PIPE TILEBLAS_VERBOSE=2 LD_PRELOAD="$preload" ./plain call 2>&1 > out
+    echo $? > status
+) | true; }
+for _ in 1 2 3 4 5 6 7 8 9 10; do [ -s status ] || sleep 0.2; done
+[ "$(cat status)" = 0 ] || fail "the reader of stderr is gone: status $(cat status)"
 hostile "closed streams" 0 LD_PRELOAD="$preload" ./plain close
 hostile "closed streams, verbose" 0 TILEBLAS_VERBOSE=2 LD_PRELOAD="$preload" ./plain close
 TILEBLAS_VERBOSE=3 LD_PRELOAD=$preload ./plain call > out 2>&- || fail "stderr closed by the shell: status $?"

@@ -71,9 +71,9 @@ static tb_fn resolve_door(size_t index, const char *name, const void *caller)
     }
     struct tb_cpu *const cpu = &tb_cpu[index];
     const tb_fn direct = found.fn == found.origin ? found.fn : NULL;
-    __atomic_store_n(&cpu->origin, found.origin, __ATOMIC_RELAXED);
-    __atomic_store_n(&cpu->fn, found.fn, __ATOMIC_RELAXED);
-    __atomic_store_n(&cpu->direct, direct, __ATOMIC_RELAXED);
+    cpu->origin = found.origin;
+    cpu->fn = found.fn;
+    cpu->direct = direct;
     log_line(3, "%s: %s", name, found.fn != NULL ? found.path : "own CPU path");
     return doors[index].door;
 }

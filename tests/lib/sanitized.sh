@@ -4,13 +4,16 @@
 # their exit status.
 set -u
 logs=$(mktemp -d) || exit 99
-trap 'rm -rf "$logs"' EXIT
+trap 'rm -rf "$logs" "$logs.out"' EXIT
 for kind in ASAN UBSAN LSAN TSAN; do
     declare "options=${kind}_OPTIONS"
     export "$options=${!options:+${!options}:}log_path=$logs/report:print_stacktrace=1"
 done
-"$@"
+"$@" > "$logs.out" 2>&1
 status=$?
+cat "$logs.out"
+# gcc's UBSan, beside ASan, does not know the file.
+! grep -q ': runtime error: ' "$logs.out" || status=1
 for report in "$logs"/*; do
     [ -e "$report" ] || continue
     cat "$report"

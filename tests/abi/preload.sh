@@ -103,6 +103,10 @@ TILEBLAS_VERBOSE=1 LD_PRELOAD=$preload /bin/true > out 2> err
 grep -q ' 0 level-3 calls caught' err || fail "the summary of /bin/true: $(cat err)"
 [ -s out ] && fail "the summary is on stdout"
 
+# Nor does it complain of settings that nobody needed.
+TILEBLAS_VERBOSE=0 TILEBLAS_ROUTE=moon LD_PRELOAD=$preload /bin/true > out 2> err
+[ -s out ] || [ -s err ] && fail "/bin/true reads the configuration: $(cat out err)"
+
 # Start-up: the median of 101, bare and preloaded taken in turn.
 cat > startup.c <<'END'
 #define _GNU_SOURCE

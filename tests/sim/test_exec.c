@@ -369,29 +369,33 @@ Test(faults, too_little_memory)
  */
 Test(faults, hang, .timeout = 120)
 {
-    for (long n = 1; n < 400; n += n < 60 ? 1 : 13) {
+    int64_t limit = 20000000;
+    bool hung = true;
+    for (long n = 1; n < 400 && hung;) {
         struct product p;
         int64_t rects;
         device_up("8", "256", "4000000", false);
-        exec_queue_ns = 20000000;
-        exec_watchdog_ns = 20000000;
+        exec_queue_ns = exec_watchdog_ns = limit;
         sim_seed((uint64_t)n);
         product_open(&p, &fault_spec);
         sim_hang(n);
         const enum tb_status status = attempt(&p, 1 << 20, &rects);
-        const bool hung = sim_hanging();
+        hung = sim_hanging();
         cr_expect(product_right(&p), "hang %ld, %s", n, tb_status_text(status));
         if (status == TB_TIMEOUT)
             cr_expect_neq(attempt(&p, 1 << 20, &rects), TB_OK);
         product_close(&p); /* whatever still ran would now fault */
         sim_release();
         usleep(2000);
-        if (status == TB_TIMEOUT || status == TB_BUSY)
-            cr_expect(hung, "%s without a hang", tb_status_text(status));
         pool_close();
         tb_dev()->close();
-        if (!hung)
-            break;
+        if (status != TB_OK && !hung) { /* the machine was busy elsewhere: more patience, again */
+            limit *= 4;
+            hung = true;
+            cr_assert_lt(limit, INT64_C(10000000000), "%s without a hang", tb_status_text(status));
+            continue;
+        }
+        n += n < 60 ? 1 : 13;
     }
     exec_queue_ns = 2000000000;
     exec_watchdog_ns = 60000000000;
@@ -490,24 +494,21 @@ static void *hold_memory(void *arg)
     return attempt(arg, 6000, &rects) == TB_OK ? arg : NULL;
 }
 
-Test(exec, busy_when_memory_is_held)
+/* The n-th operation hangs in a call that has all the memory; what a second call then comes to. */
+static enum tb_status attempt_beside_a_hang(long n)
 {
     struct product p, q;
     int64_t rects;
     pthread_t holder;
     void *held;
-    device_up("8", "256", "4000000", false);
-    pool_limit(6000);
     product_open(&p, &fault_spec);
     product_open(&q, &fault_spec);
-    cr_expect_eq(attempt(&p, 6000, &rects), TB_OK);
-    product_reset(&p);
-    sim_hang(40); /* in the midst of it */
+    sim_hang(n);
     cr_assert_eq(pthread_create(&holder, NULL, hold_memory, &p), 0);
     while (!sim_hanging())
         usleep(1000);
     exec_queue_ns = 50000000;
-    cr_expect_eq(attempt(&q, 6000, &rects), TB_BUSY);
+    const enum tb_status status = attempt(&q, 6000, &rects);
     cr_expect(product_right(&q));
     sim_release();
     pthread_join(holder, &held);
@@ -515,5 +516,23 @@ Test(exec, busy_when_memory_is_held)
     cr_expect(product_right(&p));
     product_close(&p);
     product_close(&q);
+    exec_queue_ns = INT64_C(2000000000);
+    return status;
+}
+
+Test(exec, busy_when_memory_is_held)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    pool_limit(6000);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(attempt(&p, 6000, &rects), TB_OK);
+    product_close(&p);
+    /* A copier that hangs over a transfer long done holds nobody up: such an n says nothing. */
+    enum tb_status status = TB_OK;
+    for (long n = 40; n < 60 && status == TB_OK; n++)
+        status = attempt_beside_a_hang(n);
+    cr_expect_eq(status, TB_BUSY, "%s", tb_status_text(status));
     device_down();
 }

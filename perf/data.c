@@ -327,24 +327,21 @@ double data_unit(enum tb_type ab)
     static void NAME(const double *a, const double *b, int64_t k, bool complex_type,               \
                      long double sum[2], long double *size)                                        \
     {                                                                                              \
-        REAL s0 = 0, s1 = 0, t = 0;                                                                \
-        if (!complex_type) {                                                                       \
-            for (int64_t i = 0; i < k; i++) {                                                      \
-                const REAL p = (REAL)a[i] * (REAL)b[i];                                            \
-                s0 += p;                                                                           \
-                t += p < 0 ? -p : p;                                                               \
-            }                                                                                      \
-        } else {                                                                                   \
-            for (int64_t i = 0; i < k; i++) {                                                      \
-                const REAL ar = a[2 * i], ai = a[2 * i + 1], br = b[2 * i], bi = b[2 * i + 1];     \
-                s0 += ar * br - ai * bi;                                                           \
-                s1 += ar * bi + ai * br;                                                           \
-                t += ROOT((ar * ar + ai * ai) * (br * br + bi * bi));                              \
-            }                                                                                      \
+        REAL s[4] = {0}, t[4] = {0}; /* four chains: the adder waits for none */                   \
+        for (int64_t i = 0; !complex_type && i < k; i++) {                                         \
+            const REAL p = (REAL)a[i] * (REAL)b[i];                                                \
+            s[i & 3] += p;                                                                         \
+            t[i & 3] += p < 0 ? -p : p;                                                            \
         }                                                                                          \
-        sum[0] = s0;                                                                               \
-        sum[1] = s1;                                                                               \
-        *size = t;                                                                                 \
+        for (int64_t i = 0; complex_type && i < k; i++) {                                          \
+            const REAL ar = a[2 * i], ai = a[2 * i + 1], br = b[2 * i], bi = b[2 * i + 1];         \
+            s[0] += ar * br - ai * bi;                                                             \
+            s[1] += ar * bi + ai * br;                                                             \
+            t[0] += ROOT((ar * ar + ai * ai) * (br * br + bi * bi));                               \
+        }                                                                                          \
+        sum[0] = complex_type ? s[0] : (s[0] + s[1]) + (s[2] + s[3]);                              \
+        sum[1] = complex_type ? s[1] : 0;                                                          \
+        *size = (t[0] + t[1]) + (t[2] + t[3]);                                                     \
     }
 DOT(data_dot, double, sqrt)
 DOT(data_dot_wide, long double, sqrtl)
@@ -356,20 +353,19 @@ static bool data_same_kind(double got, long double want)
     return isinf(got) && (got > 0) == (want > 0);
 }
 
-void data_compare(struct data_error *error, const double *a, const double *b, int64_t k,
-                  const double alpha[2], const double beta[2], const double c0[2],
-                  const double got[2], bool complex_type, bool wide)
+void data_reference(struct data_wanted *out, const double *a, const double *b, int64_t k,
+                    const double alpha[2], const double beta[2], const double c0[2],
+                    bool complex_type, bool wide)
 {
-    long double sum[2], size, want[2];
+    long double sum[2], size, *want = out->value;
     (wide ? data_dot_wide : data_dot)(a, b, k, complex_type, sum, &size);
     want[0] = alpha[0] * sum[0];
     want[1] = 0;
-    size *= fabs(alpha[0]);
     if (complex_type) {
         want[0] = (long double)alpha[0] * sum[0] - (alpha[1] != 0 ? alpha[1] * sum[1] : 0);
         want[1] = (long double)alpha[0] * sum[1] + (alpha[1] != 0 ? alpha[1] * sum[0] : 0);
-        size = size / (alpha[0] != 0 ? fabsl(alpha[0]) : 1) * hypot(alpha[0], alpha[1]);
     }
+    size *= complex_type ? hypot(alpha[0], alpha[1]) : fabs(alpha[0]);
     if (beta[0] != 0 || beta[1] != 0) {
         want[0] += (long double)beta[0] * c0[0] - (complex_type ? beta[1] * c0[1] : 0);
         if (complex_type)
@@ -377,21 +373,38 @@ void data_compare(struct data_error *error, const double *a, const double *b, in
         size +=
             (complex_type ? hypot(beta[0], beta[1]) * hypot(c0[0], c0[1]) : fabs(beta[0] * c0[0]));
     }
+    out->size = size;
+}
+
+void data_judge(struct data_error *error, const struct data_wanted *wanted, const double got[2],
+                bool complex_type)
+{
+    const long double *want = wanted->value;
     error->entries++;
     const bool finite = isfinite(want[0]) && isfinite(want[1]);
-    if (!finite || !isfinite(got[0]) || (complex_type && !isfinite(got[1]))) {
+    const bool got_finite = isfinite(got[0]) && (!complex_type || isfinite(got[1]));
+    if (!finite || !got_finite) {
         /* complex: textbook and other products differ in which part is Inf and which NaN */
-        const bool got_finite = isfinite(got[0]) && (!complex_type || isfinite(got[1]));
         if (complex_type ? finite != got_finite : !data_same_kind(got[0], want[0]))
             error->bad++;
         return;
     }
     const long double miss =
         complex_type ? hypotl(got[0] - want[0], got[1] - want[1]) : fabsl(got[0] - want[0]);
+    const long double size = wanted->size;
     const double e = size > 0 ? (double)(miss / size) : miss == 0 ? 0 : INFINITY;
     if (e > error->max)
         error->max = e;
     error->sum2 += e * e;
+}
+
+void data_compare(struct data_error *error, const double *a, const double *b, int64_t k,
+                  const double alpha[2], const double beta[2], const double c0[2],
+                  const double got[2], bool complex_type, bool wide)
+{
+    struct data_wanted wanted;
+    data_reference(&wanted, a, b, k, alpha, beta, c0, complex_type, wide);
+    data_judge(error, &wanted, got, complex_type);
 }
 
 void data_error_merge(struct data_error *into, const struct data_error *from)

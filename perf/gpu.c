@@ -51,8 +51,10 @@ bool gpu_open(char *why, size_t bytes)
     static const struct {
         int attribute; /* CUdevice_attribute */
         int *out;
-    } wanted[] = {{16, &gpu_facts.sms},     {38, &gpu_facts.l2_bytes}, {97, &gpu_facts.smem_block},
-                  {81, &gpu_facts.smem_sm}, {82, &gpu_facts.regs_sm},  {13, &gpu_facts.clock_mhz}};
+    } wanted[] = {{16, &gpu_facts.sms},        {38, &gpu_facts.l2_bytes},
+                  {97, &gpu_facts.smem_block}, {81, &gpu_facts.smem_sm},
+                  {39, &gpu_facts.threads_sm}, {82, &gpu_facts.regs_sm},
+                  {13, &gpu_facts.clock_mhz}};
     int device = 0, major = 0, minor = 0;
     void *context = NULL;
     if (gpu_facts.cc)

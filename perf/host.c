@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum { HOST_PROVIDERS = 8, HOST_REPS = 64, HOST_SAMPLES = 20, HOST_LINE = 400 };
-enum { HOST_WAIT_MS = 300000, HOST_FROM = 3, HOST_TO = 4 };
+enum { HOST_BURST = 3, HOST_WAIT_MS = 300000, HOST_FROM = 3, HOST_TO = 4 };
 
 /* Which library, what its environment says, whether its threads need a pause after a call. */
 static const struct host_way {
@@ -585,10 +585,10 @@ static bool host_ask(struct host_provider *p, const char *line)
 }
 
 /* Spinning worker threads would take CPU from the next provider. */
-static void host_pause(const struct host_provider *p, double ms)
+static void host_pause(const struct host_provider *p)
 {
     if (p->way->pause)
-        usleep(ms > 2 ? 150000 : 20000);
+        usleep(120000);
 }
 
 static double host_turn(struct host_provider *p, int inner)
@@ -602,7 +602,6 @@ static double host_turn(struct host_provider *p, int inner)
         return -1;
     const struct data_error error = {max, sum2, entries, bad};
     data_error_merge(&p->error, &error);
-    host_pause(p, ms);
     return ms;
 }
 
@@ -689,6 +688,7 @@ static void host_warm(struct host_provider *p, const struct perf_options *option
     double ms = host_ask(p, line) ? host_turn(p, 1) : -1;
     if (ms > 0 && ms < options->case_ms)
         ms = host_turn(p, 1);
+    host_pause(p);
     if (ms <= 0)
         return;
     p->inner = ms < 1 ? (int)(1 / ms) + 1 : 1;
@@ -697,6 +697,22 @@ static void host_warm(struct host_provider *p, const struct perf_options *option
         reps = (int)(options->case_ms / ms);
     reps = reps < 3 && ms < options->case_ms ? 3 : reps < 1 ? 1 : reps;
     p->reps = reps > HOST_REPS ? HOST_REPS : reps;
+}
+
+/* Samples r ... of one provider in a row, then the next one's turn. */
+static void host_burst(struct host_provider *p, int r)
+{
+    const int end = r + HOST_BURST < p->reps ? r + HOST_BURST : p->reps;
+    if (r >= p->reps || strcmp(p->status, "ok") != 0)
+        return;
+    for (; r < end; r++) {
+        p->ms[r] = host_turn(p, p->inner);
+        if (p->ms[r] <= 0) {
+            p->reps = r;
+            return;
+        }
+    }
+    host_pause(p);
 }
 
 void host_case(const struct perf_case *item, const struct perf_options *options)
@@ -711,15 +727,9 @@ void host_case(const struct perf_case *item, const struct perf_options *options)
         host_warm(&host.list[i], options, line);
         most = host.list[i].reps > most ? host.list[i].reps : most;
     }
-    for (int r = 0; r < most; r++)
-        for (int i = 0; i < host.count; i++) {
-            struct host_provider *p = &host.list[i];
-            if (r >= p->reps || strcmp(p->status, "ok") != 0)
-                continue;
-            p->ms[r] = host_turn(p, p->inner);
-            if (p->ms[r] <= 0)
-                p->reps = r;
-        }
+    for (int r = 0; r < most; r += HOST_BURST)
+        for (int i = 0; i < host.count; i++)
+            host_burst(&host.list[i], r);
     const double tolerance = (4 + 2 * sqrt((double)(item->k > item->m ? item->k : item->m)));
     double ours = 0, lo, hi;
     for (int i = 0; i < host.count; i++) {

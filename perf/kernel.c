@@ -101,7 +101,7 @@ static bool kernel_prepare(struct kernel_job *job)
     job->b_bytes = kernel_align((size_t)(job->b_rows * job->b_cols) * call_elem_bytes(job->ab));
     job->c_bytes = kernel_align((size_t)(item->m * item->n) * call_elem_bytes(job->c));
     const size_t one = job->a_bytes + job->b_bytes + job->c_bytes;
-    const size_t wanted = 2 * (size_t)gpu_facts.l2_bytes / one + 2;
+    const size_t wanted = 2 * (size_t)gpu_facts.l2_bytes / one + 1;
     job->sets = wanted > KERNEL_SETS ? KERNEL_SETS : (int)wanted;
     if ((size_t)job->sets * one > kernel.bytes)
         return false;

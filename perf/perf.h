@@ -17,7 +17,7 @@
 typedef uint64_t gpu_ptr;
 struct gpu_facts {
     char name[64];
-    int cc, sms, driver, l2_bytes, smem_block, smem_sm, regs_sm, clock_mhz;
+    int cc, sms, driver, l2_bytes, smem_block, smem_sm, regs_sm, threads_sm, clock_mhz;
 };
 #define GPU_FUNCTIONS(X)                                                                           \
     X(cuInit, (unsigned flags))                                                                    \
@@ -142,7 +142,17 @@ struct data_error {
     double max, sum2;
     int64_t entries, bad; /* bad: not finite where the reference is, or the other way round */
 };
-/* Adds alpha * (a . b) + beta c0 against `got`; arrays of pairs, `conj` conjugates none. */
+/* What an entry should be, and the sum of magnitudes its error is measured by. */
+struct data_wanted {
+    long double value[2], size;
+};
+void data_reference(struct data_wanted *out, const double *a, const double *b, int64_t k,
+                    const double alpha[2], const double beta[2], const double c0[2],
+                    bool complex_type, bool wide);
+void data_judge(struct data_error *error, const struct data_wanted *wanted, const double got[2],
+                bool complex_type);
+/* Both: alpha * (a . b) + beta c0 against `got`; arrays of pairs where complex, nothing conjugated.
+ */
 void data_compare(struct data_error *error, const double *a, const double *b, int64_t k,
                   const double alpha[2], const double beta[2], const double c0[2],
                   const double got[2], bool complex_type, bool wide);

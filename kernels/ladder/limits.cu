@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Loops that do one thing only, to learn what this GPU can do of it: multiply-add, matrix multiply, read L2,
- * read shared memory, wait for one load. perf/limits.c launches them; no kernel of the library is here. */
+ * Loops that do one thing only, to learn what this GPU can do of it: multiply-add, matrix multiply,
+ * read L2, read shared memory, wait for one load. perf/limits.c launches them; no kernel of the
+ * library is here. */
 #include <cstdint>
 
 extern "C" {
 
-/* Copies `count` elements that lie `stride` bytes apart; the checks fetch rows and columns with it. */
+/* Copies `count` elements that lie `stride` bytes apart; the checks fetch rows and columns with it.
+ */
 __global__ void gather(const char *from, int64_t stride, char *to, int64_t count, int bytes)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -14,7 +16,8 @@ __global__ void gather(const char *from, int64_t stride, char *to, int64_t count
             *(uint16_t *)(to + i * bytes + b) = *(const uint16_t *)(from + i * stride + b);
 }
 
-/* 16 chains a thread: the pipe is full, nothing else is issued but the loop. 32 operations an iteration. */
+/* 16 chains a thread: the pipe is full, nothing else is issued but the loop. 32 operations an
+ * iteration. */
 __global__ void fma32(float *out, int iterations)
 {
     float x[16];
@@ -57,9 +60,9 @@ __global__ void fma64(double *out, int iterations)
     "%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
     "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
 
-/* Matrix multiplication out of registers and one tile of shared memory filled with random numbers (zeros
- * would draw less power and run faster). A block of 128 threads does 4 * 64*128*K * 2 operations an
- * iteration (K = 16; 8 for TF32), also where mma.sync has to stand in for wgmma. */
+/* Matrix multiplication out of registers and one tile of shared memory filled with random numbers
+ * (zeros would draw less power and run faster). A block of 128 threads does 4 * 64*128*K * 2
+ * operations an iteration (K = 16; 8 for TF32), also where mma.sync has to stand in for wgmma. */
 #if defined __CUDA_ARCH_FEAT_SM90_ALL
 #define MMA_LOOP(NAME, INSTRUCTION, TAIL, A_BITS)                                                  \
     __global__ void __launch_bounds__(128) NAME(float *out, int iterations)                        \
@@ -67,9 +70,11 @@ __global__ void fma64(double *out, int iterations)
         __shared__ __align__(1024) uint32_t tile[4096];                                            \
         uint32_t hash = threadIdx.x * 2654435761u + 12345u, a[4];                                  \
         for (int i = threadIdx.x; i < 4096; i += 128)                                              \
-            tile[i] = ((hash = hash * 1664525u + 1013904223u) & A_BITS) | (A_BITS >> 2 & 0x30003000u); \
+            tile[i] =                                                                              \
+                ((hash = hash * 1664525u + 1013904223u) & A_BITS) | (A_BITS >> 2 & 0x30003000u);   \
         for (int i = 0; i < 4; i++)                                                                \
-            a[i] = ((hash = hash * 1664525u + 1013904223u) & A_BITS) | (A_BITS >> 2 & 0x30003000u); \
+            a[i] =                                                                                 \
+                ((hash = hash * 1664525u + 1013904223u) & A_BITS) | (A_BITS >> 2 & 0x30003000u);   \
         float d[64] = {};                                                                          \
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");                               \
         __syncthreads();                                                                           \
@@ -79,9 +84,9 @@ __global__ void fma64(double *out, int iterations)
             asm volatile("wgmma.fence.sync.aligned;" ::: "memory");                                \
             _Pragma("unroll") for (int s = 0; s < 4; s++) asm volatile(                            \
                 "{.reg .pred p; setp.ne.b32 p, %69, 0;\n" INSTRUCTION " " D64                      \
-                ",{%64,%65,%66,%67},%68,p,1,1" TAIL ";}"                                           \
-                : SIXTEEN(ACC, 0), SIXTEEN(ACC, 16), SIXTEEN(ACC, 32), SIXTEEN(ACC, 48)            \
-                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(base + 2 * s), "r"(1));          \
+                ",{%64,%65,%66,%67},%68,p,1,1" TAIL ";}" : SIXTEEN(ACC, 0),                        \
+                SIXTEEN(ACC, 16), SIXTEEN(ACC, 32), SIXTEEN(ACC, 48) : "r"(a[0]), "r"(a[1]),       \
+                "r"(a[2]), "r"(a[3]), "l"(base + 2 * s), "r"(1));                                  \
             asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::   \
                              : "memory");                                                          \
         }                                                                                          \
@@ -101,9 +106,9 @@ MMA_LOOP(mma32, "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32", "", 0x8f
         const uint32_t a = 0x34563211u + threadIdx.x, b = 0x31233456u + threadIdx.x;               \
         for (int n = 0; n < iterations; n++)                                                       \
             _Pragma("unroll") for (int i = 0; i < 64; i++) asm volatile(                           \
-                INSTRUCTION " {%0,%1,%2,%3},{%4,%5,%4,%5},{%5,%4},{%0,%1,%2,%3};"                  \
-                : "+f"(d[i % 16][0]), "+f"(d[i % 16][1]), "+f"(d[i % 16][2]), "+f"(d[i % 16][3])   \
-                : "r"(a), "r"(b));                                                                 \
+                INSTRUCTION " {%0,%1,%2,%3},{%4,%5,%4,%5},{%5,%4},{%0,%1,%2,%3};" :                \
+                "+f"(d[i % 16][0]), "+f"(d[i % 16][1]), "+f"(d[i % 16][2]),                        \
+                "+f"(d[i % 16][3]) : "r"(a), "r"(b));                                              \
         float sum = 0;                                                                             \
         for (int i = 0; i < 16; i++)                                                               \
             sum += d[i][0] + d[i][1] + d[i][2] + d[i][3];                                          \
@@ -128,9 +133,10 @@ __global__ void __launch_bounds__(256) mma64(double *out, int iterations)
                          : "d"(a), "d"(b));
 #else
             for (int part = 0; part < 8; part++)
-                asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1},{%2},{%3},{%0,%1};"
-                             : "+d"(d[i][part % 2 * 2]), "+d"(d[i][part % 2 * 2 + 1])
-                             : "d"(a), "d"(b));
+                asm volatile(
+                    "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1},{%2},{%3},{%0,%1};"
+                    : "+d"(d[i][part % 2 * 2]), "+d"(d[i][part % 2 * 2 + 1])
+                    : "d"(a), "d"(b));
 #endif
         }
     double sum = 0;
@@ -180,7 +186,8 @@ __global__ void __launch_bounds__(1024) smem_read(uint32_t *out, int iterations)
 /* A ring of places `step` apart, so that each load has to wait for the one before. */
 __global__ void chase_make(uint32_t *ring, uint32_t places, uint32_t step)
 {
-    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < places; i += gridDim.x * blockDim.x)
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < places;
+         i += gridDim.x * blockDim.x)
         ring[(size_t)i * step] = (i + 1) % places * step;
 }
 

@@ -76,17 +76,51 @@ __attribute__((target("fma"))) static void accuracy_chain32(const double *a, con
         out[r] = (double)sum[r];
 }
 
+/* Complex: two chains of 2 k each, one row. */
+__attribute__((target("fma"))) static void accuracy_chain_c64(const double *a, const double *b,
+                                                              int64_t k, double out[2])
+{
+    double re = 0, im = 0;
+    for (int64_t i = 0; i < 2 * k; i += 2) {
+        re = __builtin_fma(-a[i + 1], b[i + 1], __builtin_fma(a[i], b[i], re));
+        im = __builtin_fma(a[i + 1], b[i], __builtin_fma(a[i], b[i + 1], im));
+    }
+    out[0] = re;
+    out[1] = im;
+}
+
+__attribute__((target("fma"))) static void accuracy_chain_c32(const double *a, const double *b,
+                                                              int64_t k, double out[2])
+{
+    float re = 0, im = 0;
+    for (int64_t i = 0; i < 2 * k; i += 2) {
+        const float ar = (float)a[i], ai = (float)a[i + 1], br = (float)b[i], bi = (float)b[i + 1];
+        re = __builtin_fmaf(-ai, bi, __builtin_fmaf(ar, br, re));
+        im = __builtin_fmaf(ai, br, __builtin_fmaf(ar, bi, im));
+    }
+    out[0] = (double)re;
+    out[1] = (double)im;
+}
+
 static bool accuracy_has_chain(void)
 {
-    return __builtin_cpu_supports("fma") && (acc.type->ab == TB_F32 || acc.type->ab == TB_F64);
+    return __builtin_cpu_supports("fma") && acc.type->ab != TB_F16 && acc.type->ab != TB_BF16;
 }
 
 static void accuracy_chain_column(void *arg, int64_t j)
 {
     double *c = arg;
+    const int64_t k = acc.k;
+    const bool wide = acc.type->ab == TB_F64 || acc.type->ab == TB_C64;
+    if (call_is_complex(acc.type->ab)) {
+        for (int64_t i = 0; i < SIDE; i++)
+            (wide ? accuracy_chain_c64 : accuracy_chain_c32)(
+                acc.wide_a + 2 * i * k, acc.wide_b + 2 * j * k, k, c + 2 * (j * SIDE + i));
+        return;
+    }
     for (int64_t i = 0; i < SIDE; i += 4) /* SIDE is a multiple of 4 */
-        (acc.type->ab == TB_F64 ? accuracy_chain64 : accuracy_chain32)(
-            acc.wide_a + i * acc.k, acc.wide_b + j * acc.k, acc.k, c + j * SIDE + i);
+        (wide ? accuracy_chain64 : accuracy_chain32)(acc.wide_a + i * k, acc.wide_b + j * k, k,
+                                                     c + j * SIDE + i);
 }
 
 static bool accuracy_openblas(const void *a, const void *b, void *c)
@@ -267,7 +301,7 @@ static const struct accuracy_provider *accuracy_find(int how)
 }
 
 /* At most 1.25 times the peer's largest and rms error, or below 4 u and 1 u. The peer: OpenBLAS in
- * FP32, a chain of multiply-adds in FP64 (OpenBLAS where complex), cuBLAS for 16-bit inputs. */
+ * FP32, a chain of multiply-adds in FP64, cuBLAS for 16-bit inputs. */
 static const char *accuracy_verdict(const struct accuracy_provider *p)
 {
     const enum tb_type ab = acc.type->ab;
@@ -323,11 +357,13 @@ static void accuracy_open(int64_t k_max)
 {
     char why[200];
     const struct tb_dev_ops *dev = tb_dev();
+    int devices;
     const size_t bytes = (size_t)(SIDE * k_max) * 16;
     acc.openblas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    acc.gpu = gpu_open(why, sizeof why) && dev && dev->open(0, &acc.caps) == TB_OK &&
-              dev->bind() == TB_OK && dev->lane_open(&acc.lane, false) == TB_OK &&
-              GPU(cuMemAlloc_v2, &acc.a, bytes) && GPU(cuMemAlloc_v2, &acc.b, bytes) &&
+    acc.gpu = gpu_open(why, sizeof why) && dev && dev->count(&devices) == TB_OK &&
+              dev->open(0, &acc.caps) == TB_OK && dev->bind() == TB_OK &&
+              dev->lane_open(&acc.lane, false) == TB_OK && GPU(cuMemAlloc_v2, &acc.a, bytes) &&
+              GPU(cuMemAlloc_v2, &acc.b, bytes) &&
               GPU(cuMemAlloc_v2, &acc.c, (size_t)SIDE * SIDE * 16);
     acc.cublas = acc.gpu && cublas_open(acc.lane, acc.cublas_why, sizeof acc.cublas_why);
 }

@@ -47,12 +47,13 @@ struct kernel_provider {
 
 bool kernel_open(struct perf_options *options, char *why, size_t bytes)
 {
+    int devices;
     size_t available = 0, total = 0;
     const struct tb_dev_ops *dev = tb_dev();
     if (!gpu_open(why, bytes))
         return false;
-    if (!dev || dev->open(0, &kernel.caps) != TB_OK || dev->bind() != TB_OK ||
-        dev->lane_open(&kernel.lane, false) != TB_OK) {
+    if (!dev || dev->count(&devices) != TB_OK || dev->open(0, &kernel.caps) != TB_OK ||
+        dev->bind() != TB_OK || dev->lane_open(&kernel.lane, false) != TB_OK) {
         snprintf(why, bytes, "our device does not open: %s", dev ? dev->last_error() : "not built");
         return false;
     }

@@ -568,12 +568,13 @@ static bool ladder_open(char *why, size_t bytes)
 {
     const size_t most = (size_t)1 << 31;
     struct tb_caps caps;
+    int devices;
     struct tb_lane *lane = NULL;
     if (!gpu_open(why, bytes))
         return false;
     const struct tb_dev_ops *dev = tb_dev();
-    if (!dev || dev->open(0, &caps) != TB_OK || dev->bind() != TB_OK ||
-        dev->lane_open(&lane, false) != TB_OK) {
+    if (!dev || dev->count(&devices) != TB_OK || dev->open(0, &caps) != TB_OK ||
+        dev->bind() != TB_OK || dev->lane_open(&lane, false) != TB_OK) {
         snprintf(why, bytes, "our device does not open");
         return false;
     }
@@ -587,10 +588,12 @@ static bool ladder_open(char *why, size_t bytes)
     return true;
 }
 
-static bool ladder_fill(enum tb_type type) /* U(-1,1) in both inputs, zero in the output */
+/* U(-1,1) in both inputs, zero in the output: no more bytes than the rungs of that kind read. */
+static bool ladder_fill(enum tb_type type, bool gemm)
 {
     const size_t size = call_elem_bytes(type);
-    const int64_t rows = 1 << 16, cols = (int64_t)(((size_t)1 << 30) / size) / rows;
+    const size_t wanted = gemm ? 4 * (size_t)ladder.n * (size_t)ladder.n * size : (size_t)1 << 30;
+    const int64_t rows = 1 << 12, cols = (int64_t)(wanted / size) / rows + 1;
     const struct data_matrix data = {type,  DATA_SIGNED, DATA_A, false,
                                      false, rows,        cols,   table_now_ns()};
     const size_t bytes = (size_t)(rows * cols) * size;
@@ -613,22 +616,24 @@ static void ladder_climb(void)
         .cc = gpu_facts.cc, .sms = gpu_facts.sms, .smem_block = gpu_facts.smem_block};
     char why[160] = "";
     const bool cublas = !ladder.once && cublas_open(ladder.timer.stream, why, sizeof why);
-    bool filled_half = false;
+    bool half = false;
     for (int i = 0; i < LADDER_COUNT; i++) {
         const struct ladder_rung *rung = &ladder_rungs[i];
-        const bool first = i == 0 || is_half(rung->kind) != is_half(ladder_rungs[i - 1].kind);
+        const enum ladder_kind before = ladder_rungs[i ? i - 1 : 0].kind;
+        const bool first = i == 0 || is_half(rung->kind) != is_half(before) ||
+                           is_gemm(rung->kind) != is_gemm(before);
         table_progress("%d/%d %s", i + 1, LADDER_COUNT, rung->name);
-        if (first && !ladder_fill(is_half(rung->kind) ? TB_F16 : TB_F32))
+        if (first && !ladder_fill(is_half(rung->kind) ? TB_F16 : TB_F32, is_gemm(rung->kind)))
             fprintf(stderr, "operands: %s\n", gpu_error());
-        filled_half = is_half(rung->kind);
+        half = is_half(rung->kind);
         if (first && is_gemm(rung->kind) && !ladder.once) {
-            const char *kind = filled_half ? "gemm-f16" : "gemm-f32";
+            const char *kind = half ? "gemm-f16" : "gemm-f32";
             if (cublas)
-                ladder_peer(kind, "cublas", filled_half, ladder_call_cublas);
-            ladder_ours = kernel_choose(&caps, filled_half ? TB_F16 : TB_F32, TB_F32, false, false,
+                ladder_peer(kind, "cublas", half, ladder_call_cublas);
+            ladder_ours = kernel_choose(&caps, half ? TB_F16 : TB_F32, TB_F32, false, false,
                                         ladder.n, ladder.n, ladder.n, 1);
             if (ladder_ours >= 0)
-                ladder_peer(kind, kernel_row(ladder_ours)->name, filled_half, ladder_call_ours);
+                ladder_peer(kind, kernel_row(ladder_ours)->name, half, ladder_call_ours);
         }
         ladder_rung(rung);
     }

@@ -21,11 +21,16 @@ extern "C" __global__ void __launch_bounds__(128)
     const auto fetch = [&](int step) {
         float *as = smem + step % STAGES * A_SIZE,
               *bs = smem + STAGES * A_SIZE + step % STAGES * B_SIZE;
-        for (int i = t; i < 512 && step < steps; i += 128) {
+        /* away from the edges nothing has to be counted */
+        const bool whole = row0 + 128 <= m && col0 + 128 <= n && (step + 1) * 16 <= k;
+#pragma unroll
+        for (int j = 0; j < 4 && step < steps; j++) {
+            const int i = t + 128 * j;
             const int ra = i / 4, qa = i % 4, kb = i / 32, qb = i % 32;
             const int ka = step * 16 + qa * 4, row = row0 + ra, line = step * 16 + kb,
                       col = col0 + qb * 4;
-            const int va = valid_bytes<4>(ka, k, row, m), vb = valid_bytes<4>(col, n, line, k);
+            const int va = whole ? 16 : valid_bytes<4>(ka, k, row, m);
+            const int vb = whole ? 16 : valid_bytes<4>(col, n, line, k);
             copy_async(as + ra * A_PITCH + 4 * (qa ^ (ra / 2 % 4)),
                        va ? a + (size_t)row * lda + ka : a, va);
             copy_async(bs + kb * 128 + qb * 4, vb ? b + (size_t)line * ldb + col : b, vb);
@@ -50,8 +55,8 @@ extern "C" __global__ void __launch_bounds__(128)
                     *(const float4 *)&bs[(q * 4 + i / 2) * 128 + x + i % 2 * 32];
             for (int r = 0; r < 16; r++) {
                 float av[4];
-                *(float4 *)av =
-                    *(const float4 *)&as[(y + 4 * r) * A_PITCH + 4 * (q ^ ((y + 4 * r) / 2 % 4))];
+                *(float4 *)av = *(
+                    const float4 *)&as[(y + 4 * r) * A_PITCH + 4 * (q ^ (y / 2 % 4) ^ (r % 2 * 2))];
                 for (int i = 0; i < 4; i++)
                     for (int s = 0; s < 8; s++)
                         sum[r][s] += av[i] * bv[i][s];

@@ -22,6 +22,7 @@
 #include "transpose_2_tiled.cu"
 #include "transpose_3_padded.cu"
 #include "transpose_4_swizzled.cu"
+#include "transpose_5_bands.cu"
 #include "reduce_1_tree.cu"
 #include "reduce_2_shuffle.cu"
 #include "stencil_1_naive.cu"

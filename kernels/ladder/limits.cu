@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(1024) smem_read(uint32_t *out, int iterations)
 #pragma unroll
         for (int i = 0; i < 16; i++) {
             uint32_t x, y, z, w;
-            asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+            asm volatile("ld.volatile.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
                          : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
                          : "r"(address + i % 2 * 16384));
             sum += x ^ y ^ z ^ w;

@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(256) smem_stride(float *out, int ro
 #pragma unroll
         for (int i = 0; i < 16; i++) {
             float v;
-            asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(at + i * 128));
+            asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(v) : "r"(at + i * 128));
             sum += v;
         }
     if (sum == 12345.0f)

@@ -34,5 +34,21 @@ expect "an idle BLAS is not called wrong" [ "$(grep -c ',ours,wrong,' "$work/out
 expect "openblas is neither right nor missing" grep -qE ',openblas,(ok|missing),' "$work/out.csv"
 expect "nvblas left no row" grep -q ',nvblas,' "$work/out.csv"
 expect "not one row a case and provider" [ "$(wc -l < "$work/out.csv")" -ge 7 ]
+# What compares and reports: the same, slower, lost; a page, with a wrong row marked, also without matplotlib.
+if command -v python3 > /dev/null; then
+    csv=$TB_SRCDIR/perf/check.csv
+    awk -F, -v OFS=, '$17 == "ours" { for (i = 20; i <= 22; i++) $i *= 2 } { print }' "$csv" > "$work/slower.csv"
+    sed '/dgemm/d' "$csv" > "$work/lost.csv"
+    expect "compare: the same is not the same" python3 "$TB_SRCDIR/perf/compare.py" "$csv" "$csv"
+    for kind in slower lost; do
+        expect "compare: $kind goes unseen" eval \
+            '! python3 "$TB_SRCDIR/perf/compare.py" "$csv" "$work/$kind.csv" > "$work/$kind.txt"'
+        expect "compare: $kind goes unnamed" grep -q "^$kind" "$work/$kind.txt"
+    done
+    expect "report" python3 "$TB_SRCDIR/perf/report.py" -o "$work/report.html" "$csv" "$work/out.csv"
+    expect "the report lacks a wrong row" grep -q 'class=bad' "$work/report.html"
+else
+    echo "no python3: compare.py and report.py not tested"
+fi
 [ $failed = 0 ] || cat "$work/out.csv" "$work/log"
 exit $failed

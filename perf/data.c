@@ -81,6 +81,11 @@ static void data_put(enum tb_type type, void *out, int64_t i, const double x[2])
     }
 }
 
+void data_narrow(enum tb_type type, double x, uint16_t *out)
+{
+    *out = type == TB_BF16 ? data_to_bfloat(x) : data_to_half(x);
+}
+
 void data_widen(enum tb_type type, const void *from, int64_t stride, int64_t n, double *out)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -154,8 +154,12 @@ static bool host_call(const struct host_work *work)
     const bool wide = work->ab == TB_F64 || work->ab == TB_C64;
     const double alpha_d[2] = {x->alpha, 0}, beta_d[2] = {x->beta, 0};
     const float alpha_f[2] = {(float)x->alpha, 0}, beta_f[2] = {(float)x->beta, 0};
-    const void *alpha = wide ? (const void *)alpha_d : alpha_f;
-    const void *beta = wide ? (const void *)beta_d : beta_f;
+    uint16_t alpha_h, beta_h; /* of hgemm and bgemm */
+    data_narrow(work->c_type, x->alpha, &alpha_h);
+    data_narrow(work->c_type, x->beta, &beta_h);
+    const bool half = work->c_type == TB_F16 || work->c_type == TB_BF16;
+    const void *alpha = half ? (const void *)&alpha_h : wide ? (const void *)alpha_d : alpha_f;
+    const void *beta = half ? (const void *)&beta_h : wide ? (const void *)beta_d : beta_f;
     const int m = (int)x->m, n = (int)x->n, k = (int)x->k, lda = (int)work->a_data.rows,
               ldb = (int)work->b_data.rows, ldc = m;
     const char ta = (char)(x->trans[0] - 'a' + 'A'), tb = (char)(x->trans[1] - 'a' + 'A');
@@ -414,6 +418,7 @@ int host_worker(const char *provider, const char *library)
             fprintf(to, "failed not understood\n");
         }
     }
+    host_free(&work);
     return 0;
 }
 

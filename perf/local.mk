@@ -18,7 +18,7 @@ perf_ladder_CFLAGS = $(strict_cflags)
 perf_ladder_LDADD = libtbwhole.la -lm
 
 TESTS += perf/check.sh
-EXTRA_DIST += perf/README.md kernels/ladder/README.md perf/check.sh $(perf_cases) $(perf_scripts) $(ladder_sources)
+EXTRA_DIST += perf/README.md kernels/ladder/README.md perf/check.sh perf/check.csv $(perf_cases) $(perf_scripts) $(ladder_sources)
 
 ladder_sources = kernels/ladder/ladder.cu kernels/ladder/ladder.cuh kernels/ladder/limits.cu \
 	kernels/ladder/rungs.def kernels/ladder/micro.cu \

@@ -132,6 +132,7 @@ void data_widen(enum tb_type type, const void *from, int64_t stride, int64_t n,
 uint64_t data_mix(uint64_t x);
 /* Runs fn(arg, i) for i < n on the CPUs there are. */
 void data_parallel(int64_t n, void (*fn)(void *arg, int64_t i), void *arg);
+void data_narrow(enum tb_type type, double x, uint16_t *out); /* to a 16-bit type */
 uint16_t data_to_half(double x);
 double data_from_half(uint16_t h);
 

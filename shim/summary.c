@@ -4,11 +4,13 @@
 #include "../src/conf.h"
 #include "../src/log.h"
 #include <stdlib.h>
+#include <string.h>
 
 __attribute__((destructor)) static void summary(void)
 {
-    if (secure_getenv("TILEBLAS_VERBOSE") == NULL)
-        return;
+    const char *const wanted = secure_getenv("TILEBLAS_VERBOSE");
+    if (wanted == NULL || strcmp(wanted, "") == 0 || strcmp(wanted, "0") == 0)
+        return; /* a program without a call reads no configuration and complains of none */
     conf_get();
     log_summary();
 }

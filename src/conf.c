@@ -63,7 +63,7 @@ static bool parse_number(const char *text, double *out, const char **rest)
     }
     *out = value / unit;
     *rest = text;
-    return true;
+    return *out < 0x1p64; /* nor is what hundreds of digits come to: infinity, or no number */
 }
 
 static bool parse_whole(const char *text, int max, int *out)
@@ -152,35 +152,37 @@ void conf_parse(struct tb_conf *out, char *(*lookup)(const char *name),
 
 static struct tb_conf the_conf;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char pending[4][512]; /* complaints, kept until the log's own settings are known */
+enum {
+#define CONF(KIND, FIELD, VARIABLE, DEFAULT, HELP) ROW_##FIELD,
+#include "conf.def"
+#undef CONF
+    ROWS
+};
+static char pending[ROWS][512]; /* complaints, kept until the log's own settings are known */
 static int pendings;
+static char *copies[ROWS];
+static int copied;
 
 static void keep(const char *line)
 {
-    if (pendings < (int)(sizeof pending / sizeof pending[0]))
+    if (pendings < ROWS)
         snprintf(pending[pendings++], sizeof pending[0], "%s", line);
 }
 
 /* The program may change its environment later: texts are copied, for ever. */
 static char *lookup_copy(const char *name)
 {
-    enum {
-#define CONF(KIND, FIELD, VARIABLE, DEFAULT, HELP) ROW_##FIELD,
-#include "conf.def"
-#undef CONF
-        ROWS
-    };
-    static char *copies[ROWS];
-    static int used;
     const char *const text = secure_getenv(name);
-    if (text == NULL || used == ROWS)
+    if (text == NULL || copied == ROWS)
         return NULL;
-    copies[used] = strdup(text);
-    return copies[used++];
+    copies[copied] = strdup(text);
+    return copies[copied++];
 }
 
+/* May begin anew: in the child of a process that forked in the middle of it. */
 static void read_once(void)
 {
+    pendings = copied = 0;
     conf_parse(&the_conf, lookup_copy, keep);
     log_configure(&the_conf);
     for (int i = 0; i < pendings; i++)

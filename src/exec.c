@@ -510,6 +510,7 @@ static void job_begun(void *arg)
 {
     struct tb_job *job = arg;
     job->begun = true;
+    pool_get()->stuck_since = 0;
     pthread_cond_broadcast(&job->told);
 }
 
@@ -519,6 +520,8 @@ static void job_close(struct tb_job *job, enum tb_status status)
     if (job->status == TB_OK)
         job->status = status;
     job->over = true;
+    if (job->status != TB_BUSY)
+        pool_get()->stuck_since = 0;
     pthread_cond_broadcast(&job->told);
     job_drop(job);
 }
@@ -649,6 +652,18 @@ static void job_abandon(struct tb_job *job)
         pthread_cond_wait(&job->told, &pool->lock);
 }
 
+/* A job is given up before it began. Where no other was under way, and none has begun for long, the
+ * device stands still: every further call would wait in vain. Lock held. */
+static bool standstill(struct tb_pool *pool)
+{
+    const int64_t now = pool_now_ns();
+    if (pool->active)
+        return false;
+    if (pool->stuck_since == 0)
+        pool->stuck_since = now;
+    return now - pool->stuck_since > 4 * exec_queue_ns;
+}
+
 static enum tb_status job_wait(struct tb_job *job, int64_t patience_ns)
 {
     struct tb_pool *pool = pool_get();
@@ -656,7 +671,7 @@ static enum tb_status job_wait(struct tb_job *job, int64_t patience_ns)
     while (!job->begun && !job->over)
         if (!pool_wait_until(&job->told, &pool->lock, queue_until) && !job->begun && !job->over) {
             job_withdraw(job);
-            return TB_BUSY;
+            return standstill(pool) ? TB_TIMEOUT : TB_BUSY;
         }
     const int64_t until = pool_now_ns() + patience_ns;
     while (!job->over)

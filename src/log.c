@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 #include <unistd.h>
 
 static _Atomic int level_wanted;
-static char log_path[4096]; /* "" is stderr; %p already replaced */
+static const char *log_pattern = "";
+static char log_path[4096]; /* the pattern with %p replaced; "" is stderr */
 
 uint64_t log_now_ns(void)
 {
@@ -36,24 +38,86 @@ static void expand_pid(const char *text, char *out, size_t room)
     out[used] = '\0';
 }
 
+/* What the calls came to, by side and reason; only touched when a summary is wanted. Without a
+ * lock: a process may fork while another of its threads counts, and the child would wait for that
+ * thread. */
+static struct tally {
+    _Atomic uint64_t calls;
+    _Atomic double flops, ns;
+} tallies[2][TB_REASONS];
+static _Atomic double total_in, total_out;
+static _Atomic int64_t total_rects;
+
+/* A child tells of its own calls, in a file of its own. */
+static void log_in_child(void)
+{
+    for (int side = 0; side < 2; side++)
+        for (int r = 0; r < TB_REASONS; r++) {
+            struct tally *const t = &tallies[side][r];
+            atomic_store(&t->calls, 0);
+            atomic_store(&t->flops, 0);
+            atomic_store(&t->ns, 0);
+        }
+    atomic_store(&total_in, 0);
+    atomic_store(&total_out, 0);
+    atomic_store(&total_rects, 0);
+    expand_pid(log_pattern, log_path, sizeof log_path);
+}
+
 void log_configure(const struct tb_conf *conf)
 {
-    expand_pid(conf->log, log_path, sizeof log_path);
+    static bool heard;
+    log_pattern = conf->log;
+    expand_pid(log_pattern, log_path, sizeof log_path);
+    if (!heard && (conf->verbose > 0 || log_pattern[0] != '\0'))
+        heard = pthread_atfork(NULL, NULL, log_in_child) == 0;
     atomic_store(&level_wanted, conf->verbose);
 }
 
+/* The signals by which a write would end the program: its reader is gone, its file may not grow. */
+static void write_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGPIPE);
+    sigaddset(set, SIGXFSZ);
+}
+
+/* write(2) without them. Both come to the thread that writes, so those that were not pending before
+ * are ours to take away. */
+static void write_quietly(int fd, const char *text, size_t length)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t ours, before, pending;
+    write_signals(&ours);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &ours, &before);
+    const ssize_t written = write(fd, text, length);
+    if (written < 0 && (errno == EPIPE || errno == EFBIG)) {
+        const int number = errno == EPIPE ? SIGPIPE : SIGXFSZ;
+        sigemptyset(&ours);
+        sigaddset(&ours, number);
+        if (!sigismember(&pending, number))
+            sigtimedwait(&ours, NULL, &at_once);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 /* The file is opened for each line: lines are rare, the descriptor table is the program's own (it
- * may close every descriptor it does not know), and an unwritable file falls back to stderr. */
+ * may close every descriptor it does not know), and a file that cannot be opened falls back to
+ * stderr; so does a FIFO nobody reads, which would keep the program waiting. No thread is cancelled
+ * in here: it would leave the descriptor open, or the configuration half read. */
 static void put(const char *text, size_t length)
 {
     const int saved = errno;
-    int fd = -1;
+    int fd = -1, cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (log_path[0] != '\0')
-        fd = open(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-    const ssize_t ignored = write(fd >= 0 ? fd : STDERR_FILENO, text, length);
-    (void)ignored;
+        fd =
+            open(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    write_quietly(fd >= 0 ? fd : STDERR_FILENO, text, length);
     if (fd >= 0)
         close(fd);
+    pthread_setcancelstate(cancel, &cancel);
     errno = saved;
 }
 
@@ -81,26 +145,22 @@ void log_line(int level, const char *format, ...)
     put(text, end);
 }
 
-/* Counters by side and reason; only touched when a summary is wanted. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tally {
-    uint64_t calls;
-    double flops, ns;
-} tallies[2][TB_REASONS];
-static double total_in, total_out;
-static int64_t total_rects;
+static void add(_Atomic double *sum, double x)
+{
+    double old = atomic_load(sum);
+    while (!atomic_compare_exchange_weak(sum, &old, old + x))
+        ;
+}
 
 static void count(const struct tb_call *call, const struct tb_outcome *o)
 {
-    pthread_mutex_lock(&lock);
     struct tally *const t = &tallies[o->choice.where][o->choice.reason];
-    t->calls++;
-    t->flops += call_flops(call);
-    t->ns += o->ns;
-    total_in += o->bytes_in;
-    total_out += o->bytes_out;
-    total_rects += o->rects_on_cpu;
-    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&t->calls, 1);
+    add(&t->flops, call_flops(call));
+    add(&t->ns, o->ns);
+    add(&total_in, o->bytes_in);
+    add(&total_out, o->bytes_out);
+    atomic_fetch_add(&total_rects, o->rects_on_cpu);
 }
 
 static void describe(const struct tb_call *call, char *text, size_t room)
@@ -153,12 +213,12 @@ void log_call(const struct tb_call *call, const struct tb_outcome *o)
 static void summary_side(enum tb_side side, const char *name)
 {
     for (int r = 0; r < TB_REASONS; r++) {
-        const struct tally *const t = &tallies[side][r];
-        if (t->calls == 0)
+        struct tally *const t = &tallies[side][r];
+        if (atomic_load(&t->calls) == 0)
             continue;
         log_line(1, "  %s %-16s %10llu calls %12.3f GFLOP %12.3f ms", name,
-                 route_reason_text((enum tb_reason)r), (unsigned long long)t->calls,
-                 t->flops * 1e-9, t->ns * 1e-6);
+                 route_reason_text((enum tb_reason)r), (unsigned long long)atomic_load(&t->calls),
+                 atomic_load(&t->flops) * 1e-9, atomic_load(&t->ns) * 1e-6);
     }
 }
 
@@ -169,7 +229,7 @@ void log_summary(void)
     uint64_t calls[2] = {0, 0};
     for (int side = 0; side < 2; side++)
         for (int r = 0; r < TB_REASONS; r++)
-            calls[side] += tallies[side][r].calls;
+            calls[side] += atomic_load(&tallies[side][r].calls);
     log_line(1, "%llu level-3 calls caught: %llu on the GPU, %llu on the CPU",
              (unsigned long long)(calls[0] + calls[1]), (unsigned long long)calls[TB_ON_GPU],
              (unsigned long long)calls[TB_ON_CPU]);
@@ -178,5 +238,6 @@ void log_summary(void)
     if (calls[TB_ON_GPU] > 0)
         log_line(
             1, "  moved %.1f MB to the GPU, %.1f MB back; %lld rectangles of C finished on the CPU",
-            total_in * 1e-6, total_out * 1e-6, (long long)total_rects);
+            atomic_load(&total_in) * 1e-6, atomic_load(&total_out) * 1e-6,
+            (long long)atomic_load(&total_rects));
 }

@@ -80,6 +80,8 @@ struct tb_pool {
     int copiers, copiers_failed;
     enum tb_status copier_status;
     int servers_idle, jobs_queued;
+    int64_t
+        stuck_since; /* when a job was first given up that nothing kept from beginning; 0: none */
     struct tb_job *queue_head, *queue_tail, *active; /* exec.c's */
     unsigned sent;                                   /* pieces since one was fetched */
     struct tb_kit kit;

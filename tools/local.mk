@@ -11,8 +11,8 @@ tools_tileblas_CPPFLAGS = $(AM_CPPFLAGS) \
 tools_tileblas_LDADD = libtbwhole.la -lm
 
 # Its tests: the reader of files, the manual against the tables, the command from the outside.
-EXTRA_DIST += tests/unit/test_tools.sh tests/abi/tools.sh
-TESTS += tests/unit/test_tools.sh tests/abi/tools.sh
+EXTRA_DIST += tests/unit/manual.sh tests/abi/tools.sh
+TESTS += tests/unit/manual.sh tests/abi/tools.sh
 if HAVE_CRITERION
 check_PROGRAMS += tests/unit/test_tools
 TESTS += tests/unit/test_tools

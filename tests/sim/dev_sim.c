@@ -5,7 +5,7 @@
  * clocks), bounds and red zones, staging buffers touched too early, leaks. It
  * fails or hangs on demand. Environment, read at open(): TILEBLAS_SIM_SEED,
  * _TILE, _CHUNK, _MEMORY (bytes), _INLINE (0: no calls on the caller's stack),
- * _FAIL=n[+|!], _HANG=n, _PLANT=skip-wait|overrun|stray. */
+ * _FAIL=n[+|!], _HANG=n[+], _PLANT=skip-wait|overrun|stray. */
 #include "dev_sim.h"
 
 #include "../../src/kernel.h"
@@ -87,7 +87,8 @@ static __thread bool bound;
 static __thread char error_text[128];
 
 static struct {
-  bool open, inline_calls, lost, hanging, let_go, skip_wait, overrun, stray;
+  bool open, inline_calls, lost, hanging, hang_all, let_go, skip_wait, overrun,
+      stray;
   int64_t tile, chunk;
   size_t memory;
   uint64_t random, seed;
@@ -142,6 +143,8 @@ static enum tb_status seam(const char *what) {
       pthread_cond_wait(&released, &lock);
     sim.hanging = false;
   }
+  while (sim.hang_all && sim.hanging && !sim.let_go)
+    pthread_cond_wait(&released, &lock);
   if (sim.lost)
     return failure(TB_DEVICE_FAULT, what);
   if (sim.fail == SIM_FAIL_EVER && sim.failed)
@@ -176,7 +179,15 @@ bool sim_failed(void) {
 void sim_hang(long n) {
   pthread_mutex_lock(&lock);
   sim.hang_at = n;
+  sim.hang_all = false;
   sim.let_go = false;
+  pthread_mutex_unlock(&lock);
+}
+
+void sim_hang_all(long n) {
+  sim_hang(n);
+  pthread_mutex_lock(&lock);
+  sim.hang_all = true;
   pthread_mutex_unlock(&lock);
 }
 
@@ -484,6 +495,7 @@ static long number(const char *name, long otherwise) {
 
 static void read_environment(void) {
   const char *fail = getenv("TILEBLAS_SIM_FAIL"),
+             *hang = getenv("TILEBLAS_SIM_HANG"),
              *planted = getenv("TILEBLAS_SIM_PLANT");
   sim.tile = number("TILEBLAS_SIM_TILE", 0);
   sim.chunk = number("TILEBLAS_SIM_CHUNK", 0);
@@ -492,6 +504,7 @@ static void read_environment(void) {
   sim.seed = (uint64_t)number("TILEBLAS_SIM_SEED", 1);
   sim.random = sim.seed * 0x9E3779B97F4A7C15 + 0x1234567;
   sim.hang_at = number("TILEBLAS_SIM_HANG", 0);
+  sim.hang_all = hang && strchr(hang, '+');
   sim.fail = SIM_FAIL_NONE;
   if (fail && *fail) {
     sim.fail_at = sim.late = strtol(fail, NULL, 10);

@@ -25,6 +25,7 @@ void sim_fail(enum sim_fail mode, long n);
 bool sim_failed(void); /* it has come to that */
 void sim_hang(long n); /* the n-th call of the seam from now on does not return
                           before sim_release() */
+void sim_hang_all(long n); /* and neither does any later one */
 bool sim_hanging(void);
 void sim_release(void);
 void sim_seed(uint64_t seed);

@@ -397,6 +397,37 @@ Test(faults, hang, .timeout = 120)
     exec_watchdog_ns = 60000000000;
 }
 
+/* Nothing returns any more, from the n-th operation on: calls wait for a while, then it counts as
+ * the end of the device and not as one that is busy for ever. */
+Test(faults, standstill, .timeout = 60)
+{
+    for (long n = 1; n < 12; n += 2) {
+        struct product p;
+        int64_t rects;
+        int calls = 0;
+        enum tb_status status = TB_BUSY;
+        device_up("8", "256", "4000000", false);
+        exec_queue_ns = 20000000;
+        exec_watchdog_ns = 20000000;
+        product_open(&p, &fault_spec);
+        sim_hang_all(n);
+        for (; status == TB_BUSY && calls < 20; calls++) {
+            product_reset(&p);
+            status = attempt(&p, 1 << 20, &rects);
+            cr_expect(product_right(&p), "standstill at %ld, call %d", n, calls);
+        }
+        cr_expect_eq(status, TB_TIMEOUT, "standstill at %ld: %s after %d calls", n,
+                     tb_status_text(status), calls);
+        product_close(&p);
+        sim_release();
+        usleep(2000);
+        pool_close();
+        tb_dev()->close();
+    }
+    exec_queue_ns = 2000000000;
+    exec_watchdog_ns = 60000000000;
+}
+
 Test(exec, a_child_leaves_it_alone)
 {
     struct product p;

@@ -13,7 +13,7 @@ static char *lookup(const char *name)
 {
     if (given_name == NULL || strcmp(name, given_name) != 0)
         return NULL;
-    static char copy[256];
+    static char copy[1024];
     strncpy(copy, given_value, sizeof copy - 1);
     return copy;
 }
@@ -104,5 +104,20 @@ Test(conf, bad_values)
                   c.memory.bytes == defaults.memory.bytes && c.threads == defaults.threads &&
                   c.memory.percent == defaults.memory.percent && c.verify == defaults.verify &&
                   c.verbose == defaults.verbose && c.residency == defaults.residency);
+    }
+}
+
+/* Infinity over infinity once both halves are long enough. */
+Test(conf, hundreds_of_digits_are_no_number)
+{
+    static const char *const names[] = {"TILEBLAS_VERIFY", "TILEBLAS_MEMORY", "TILEBLAS_THREADS"};
+    char digits[801];
+    memset(digits, '1', 800);
+    digits[400] = '.';
+    digits[800] = '\0';
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct tb_conf c = parse(names[i], digits);
+        cr_assert_eq(complaints, 1, "%s", names[i]);
+        cr_assert(c.verify == 0 && c.memory.bytes == 0 && c.memory.percent == 90 && c.threads == 0);
     }
 }

@@ -438,7 +438,7 @@ struct host_provider {
 
 static struct {
     const char *self;
-    char conf[200];
+    char folder[100], conf[200];
     struct host_provider list[HOST_PROVIDERS];
     int count;
     uint64_t seed;
@@ -543,7 +543,10 @@ void host_open(const struct perf_options *options, const char *self)
     signal(SIGPIPE, SIG_IGN);
     host.self = self;
     host.seed = table_now_ns();
-    snprintf(host.conf, sizeof host.conf, "/tmp/tileblas-bench-%d", (int)getpid());
+    snprintf(host.folder, sizeof host.folder, "/tmp/tileblas-bench-XXXXXX");
+    if (!mkdtemp(host.folder))
+        host.folder[0] = 0;
+    snprintf(host.conf, sizeof host.conf, "%s/nvblas", host.folder);
     host_write_conf("libopenblas.so.0");
     for (int i = 0; i < HOST_WAYS; i++) {
         const struct host_way *way = &host_ways[i];
@@ -567,10 +570,12 @@ void host_close(void)
     char path[240];
     for (int i = 0; i < host.count; i++)
         host_stop(&host.list[i]);
-    for (int pin = 0; pin < 2 && host.conf[0]; pin++) {
+    for (int pin = 0; pin < 2 && host.folder[0]; pin++) {
         snprintf(path, sizeof path, "%s%s.conf", host.conf, pin ? "-autopin" : "");
         unlink(path);
     }
+    if (host.folder[0])
+        rmdir(host.folder);
 }
 
 /* Sends a line and takes the answer; false where it is not "ok ...", with the reason in the note.

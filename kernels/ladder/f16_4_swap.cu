@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Rung 4: the same, with the indices swapped: neighbouring threads take neighbouring COLUMNS. A
+ * line of B is read across the banks, an entry of A is read once for all, and C is written in whole
+ * lines. */
+#include "ladder.cuh"
+
+extern "C" __global__ void __launch_bounds__(256)
+    f16_swap(const half *a, const half *b, float *c, int m, int n, int k, int lda, int ldb, int ldc)
+{
+    __shared__ half as[64][16], bs[16][64];
+    const int t = threadIdx.x, x = t % 16, y = t / 16;
+    const int row0 = blockIdx.y * 64, col0 = blockIdx.x * 64;
+    float sum[4][4] = {};
+    for (int k0 = 0; k0 < k; k0 += 16) {
+        for (int i = t; i < 64 * 16; i += 256) {
+            const int ra = i / 16, ka = i % 16, kb = i / 64, cb = i % 64;
+            as[ra][ka] = row0 + ra < m && k0 + ka < k ? a[(size_t)(row0 + ra) * lda + k0 + ka]
+                                                      : __float2half(0.0f);
+            bs[kb][cb] = k0 + kb < k && col0 + cb < n ? b[(size_t)(k0 + kb) * ldb + col0 + cb]
+                                                      : __float2half(0.0f);
+        }
+        __syncthreads();
+        for (int i = 0; i < 16; i++)
+            for (int r = 0; r < 4; r++)
+                for (int s = 0; s < 4; s++)
+                    sum[r][s] += __half2float(as[y + 16 * r][i]) * __half2float(bs[i][x + 16 * s]);
+        __syncthreads();
+    }
+    for (int r = 0; r < 4; r++)
+        for (int s = 0; s < 4; s++)
+            if (row0 + y + 16 * r < m && col0 + x + 16 * s < n)
+                c[(size_t)(row0 + y + 16 * r) * ldc + col0 + x + 16 * s] = sum[r][s];
+}

@@ -9,4 +9,6 @@
         static_assert(sizeof(tb::AB::computed) <= 16, "");                                         \
         tb::gemm_simt<tb::AB, tb::C, TA, TB, BM, BN, BK, TM, TN, THREADS>::run(p);                 \
     }
+#define KERNEL_SM80(...)
+#define KERNEL_SM90(...)
 #include "kernels.def"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The product of 16-bit matrices by the tensor cores of sm_80 and later: C = alpha op(A) op(B) + beta C,
 // summed in FP32. Tiles of A and B come by asynchronous copies through a ring of stages in
-// shared memory; a warp computes 64 x 32 entries. Takes operands of any pitch and alignment, and lists;
+// shared memory; a warp computes 64 x 64 entries. Takes operands of any pitch and alignment, and lists;
 // those that are not aligned to 16 bytes are copied by hand, slower.
 //
 // Seen by the instruction, rows are columns of C, so that a thread's neighbouring entries are
@@ -128,36 +128,36 @@ template <int WIDTH, int THREADS, bool ACROSS> class ring_loader
 
 template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES> struct gemm_sm80 {
     using out_t = typename O::stored;
-    static constexpr int BK = TB_SM80_BK, WARPS_M = BM / 64, WARPS_N = BN / 32, THREADS = TB_SM80_THREADS(BM, BN);
+    static constexpr int BK = TB_SM80_BK, WARPS_M = BM / 64, WARPS_N = BN / 64, THREADS = TB_SM80_THREADS(BM, BN);
     static constexpr int BYTES_A = BM * 128, STAGE = (BM + BN) * 128;
     static constexpr bool ACROSS_A = !TA, ACROSS_B = TB;
     using loader_a = ring_loader<BM, THREADS, ACROSS_A>;
     using loader_b = ring_loader<BN, THREADS, ACROSS_B>;
 
     static __device__ int warp_row() { return threadIdx.x / 32 % WARPS_M * 64; }
-    static __device__ int warp_col() { return threadIdx.x / 32 / WARPS_M * 32; }
+    static __device__ int warp_col() { return threadIdx.x / 32 / WARPS_M * 64; }
 
-    static __device__ void multiply(uint32_t stage, float (&acc)[2][8][4])
+    static __device__ void multiply(uint32_t stage, float (&acc)[4][8][4])
     {
 #pragma unroll
         for (int k = 0; k < BK; k += 16) {
-            uint32_t x[2][4], y[4][4];
+            uint32_t x[4][4], y[4][4];
 #pragma unroll
-            for (int i = 0; i < 2; i++)
+            for (int i = 0; i < 4; i++)
                 load_matrices<ACROSS_B>(
                     x[i], loader_b::template address<false>(stage + BYTES_A, warp_col() + 16 * i, k));
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 load_matrices<ACROSS_A>(y[i], loader_a::template address<true>(stage, warp_row() + 16 * i, k));
 #pragma unroll
-            for (int j = 0; j < 2; j++)
+            for (int j = 0; j < 4; j++)
 #pragma unroll
                 for (int i = 0; i < 8; i++)
                     mma_16816<E>(acc[j][i], x[j], y[i / 2][i % 2 * 2], y[i / 2][i % 2 * 2 + 1]);
         }
     }
 
-    static __device__ void finish(const tb_gemm_params &p, const tile_place &at, const float (&acc)[2][8][4])
+    static __device__ void finish(const tb_gemm_params &p, const tile_place &at, const float (&acc)[4][8][4])
     {
         using pair = pack<out_t, 2>;
         out_t *c = item_base<out_t>(p.c, p.clist, p.stride_c, at.item);
@@ -165,7 +165,7 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES> struct
         const bool aligned = (reinterpret_cast<uint64_t>(c) | p.ldc * sizeof(out_t)) % sizeof(pair) == 0;
         const int64_t i0 = at.i0 + warp_row() + threadIdx.x % 4 * 2, j0 = at.j0 + warp_col() + threadIdx.x % 32 / 4;
 #pragma unroll
-        for (int x = 0; x < 4; x++) // columns 8 apart
+        for (int x = 0; x < 8; x++) // columns 8 apart
 #pragma unroll
             for (int y = 0; y < 8; y++) {
                 const int64_t i = i0 + 8 * y, j = j0 + 8 * x;
@@ -199,9 +199,9 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES> struct
         const tile_place at = place_tile(t, p, BM, BN);
         loader_a a(item_base<const unsigned short>(p.a, p.alist, p.stride_a, at.item), p.lda, at.i0, p.m);
         loader_b b(item_base<const unsigned short>(p.b, p.blist, p.stride_b, at.item), p.ldb, at.j0, p.n);
-        float acc[2][8][4];
+        float acc[4][8][4];
 #pragma unroll
-        for (int e = 0; e < 2 * 8 * 4; e++)
+        for (int e = 0; e < 4 * 8 * 4; e++)
             acc[e / 32][e / 4 % 8][e % 4] = 0;
         for (int s = 0; s < STAGES - 1; s++) {
             if ((int64_t)s * BK < p.k) {

@@ -278,29 +278,56 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
             }
     }
 
+    // The loads of all blocks are underway at once; they are added in the order of the blocks.
+    static __device__ float4 sum_up(uint32_t at, uint32_t blocks)
+    {
+        float4 sum = make_float4(0, 0, 0, 0);
+        for (uint32_t r = 0; r < blocks; r += 4) {
+            float4 x[4];
+#pragma unroll
+            for (uint32_t h = 0; h < 4; h++)
+                x[h] = r + h < blocks ? cluster_load(at, r + h) : make_float4(0, 0, 0, 0);
+#pragma unroll
+            for (uint32_t h = 0; h < 4; h++)
+                if (r + h < blocks)
+                    sum.x += x[h].x, sum.y += x[h].y, sum.z += x[h].z, sum.w += x[h].w;
+        }
+        return sum;
+    }
+
     static __device__ void add_sums(const tb_gemm_params &p, const place &at, const job &job, uint32_t smem)
     {
+        using four = pack<out_t, 4>;
         out_t *c = reinterpret_cast<out_t *>(p.c) + at.item * p.stride_c;
         __builtin_assume(__isGlobal(c));
         const float alpha = (float)p.alpha[0], beta = (float)p.beta[0];
-        const int first = BN * job.rank / job.blocks * (BM / 4), end = BN * (job.rank + 1) / job.blocks * (BM / 4);
+        const bool aligned = (reinterpret_cast<uint64_t>(c) | p.ldc * sizeof(out_t)) % sizeof(four) == 0;
+        const int first = (int)(BN * job.rank / job.blocks) * (BM / 4), end = (int)(BN * (job.rank + 1) / job.blocks) * (BM / 4);
+#pragma unroll 2
         for (int e = first + threadIdx.x - 128; e < end; e += THREADS - 128) {
-            float4 sum = cluster_load(smem + e * 16, 0);
-            for (uint32_t r = 1; r < job.blocks; r++) {
-                const float4 x = cluster_load(smem + e * 16, r);
-                sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
-            }
             const int i = at.i0 + e % (BM / 4) * 4, j = at.j0 + e / (BM / 4);
+            if (i >= p.m || j >= p.n)
+                continue;
+            const float4 sum = sum_up(smem + e * 16, job.blocks);
             const float v[4] = {sum.x, sum.y, sum.z, sum.w};
             out_t *to = c + (int64_t)j * p.ldc + i;
+            const bool whole = aligned && i + 3 < p.m;
+            four out;
+            if (whole && !p.beta_zero)
+                out = *reinterpret_cast<const four *>(to);
 #pragma unroll
-            for (int h = 0; h < 4; h++)
-                if (i + h < p.m && j < p.n) {
-                    float x = alpha * v[h];
-                    if (!p.beta_zero)
-                        x += beta * O::widen(to[h]);
-                    to[h] = O::narrow(x);
-                }
+            for (int h = 0; h < 4; h++) {
+                float x = alpha * v[h];
+                if (!whole && i + h < p.m && !p.beta_zero)
+                    out.v[h] = to[h];
+                if (!p.beta_zero)
+                    x += beta * O::widen(out.v[h]);
+                out.v[h] = O::narrow(x);
+                if (!whole && i + h < p.m)
+                    to[h] = out.v[h];
+            }
+            if (whole)
+                *reinterpret_cast<four *>(to) = out;
         }
     }
 

@@ -99,8 +99,7 @@ __device__ inline float4 cluster_load(uint32_t at, uint32_t rank)
                  "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
                  "}"
                  : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(at), "r"(rank)
-                 : "memory");
+                 : "r"(at), "r"(rank));
     return v;
 }
 

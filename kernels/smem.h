@@ -23,9 +23,9 @@
     ((STAGES) * ((BM) + (BN)) * 128 + (BN) / 64 * 2 * TB_SM90_PIECE + (STAGES) * 16)
 #define TB_SM90_THREADS(BN) (((BN) / 64 + 1) * 128)
 
-/* The sm_80 family: a ring like it; a warp for each 64 x 32 of the tile. */
+/* The sm_80 family: a ring like it; a warp for each 64 x 64 of the tile. */
 #define TB_SM80_BK                    64
 #define TB_SM80_BYTES(BM, BN, STAGES) ((STAGES) * ((BM) + (BN)) * 128)
-#define TB_SM80_THREADS(BM, BN)       ((BM) / 64 * ((BN) / 32) * 32)
+#define TB_SM80_THREADS(BM, BN)       ((BM) / 64 * ((BN) / 64) * 32)
 
 #endif

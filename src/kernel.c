@@ -98,11 +98,20 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
     return caps->cc >= row->cc_min && caps->cc <= row->cc_max && row->smem + 64 <= caps->smem_block;
 }
 
-/* --- the estimate of time, in clocks of a multiprocessor whose rate is 100 ---
+/* --- the estimate of time, in clocks of a multiprocessor ---
  */
 
-/* Products of the tensor cores per clock, which the rates refer to. */
-#define MADS_PER_CLOCK 2048.0
+/* Products per clock of a row whose rate is 100: what the best row of 16-bit types was seen to
+ * reach. Rows of other types are compared with each other only. */
+#define MADS_PER_CLOCK  1680.0
+
+/* Costs of the tensor-core rows, fitted to what an H200 took for 70 shapes (perf/NOTES.md): a
+ * launch, the way out of a tile, alone on its multiprocessor or not, and adding up divided sums. */
+#define CLOCKS_START    5800.0
+#define CLOCKS_OUT      2660.0
+#define CLOCKS_OUT_OF_2 1170.0
+#define CLOCKS_OUT_SM80 9000.0
+#define CLOCKS_SUM      6000.0
 
 struct size {
     int64_t m, n, k, batch;
@@ -126,7 +135,7 @@ static double estimate_simt(const struct tb_kernel *row, int sms, const struct s
     if (share < row->blocks_sm)
         share += (row->blocks_sm - share) / 3;
     const double steps = (double)ceil_div(x->k, row->bk) * row->bk + 16;
-    return share * row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
+    return CLOCKS_START + share * row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
 }
 
 /* Blocks that share one tile of C and divide k, where tiles alone would leave most of the device
@@ -145,27 +154,29 @@ static int split_of(const struct tb_kernel *row, int sms, const struct size *x)
     return split;
 }
 
-/* A tile costs its steps of k and a way out that is not hidden; a launch its start; divided sums
- * are added up through shared memory. */
-static double estimate_sm90(const struct tb_kernel *row, int sms, const struct size *x)
+/* All multiprocessors take tiles in rounds, as many at a time as share one. */
+static double estimate_mma(const struct tb_kernel *row, int sms, const struct size *x)
 {
-    const double start = 3000, out = 1500, sum_up = 3000;
     const int split = split_of(row, sms, x);
     const double pairs = (double)ceil_div(ceil_div(x->n, row->bn), row->pair);
-    const double tiles = (double)ceil_div(x->m, row->bm) * pairs * row->pair * (double)x->batch;
-    const double rounds = share_of(tiles * split, (double)sms * row->blocks_sm);
-    const double alone = share_of(tiles * split, sms);
+    const double blocks =
+        (double)ceil_div(x->m, row->bm) * pairs * row->pair * (double)x->batch * split;
+    const double rounds = share_of(blocks, (double)sms * row->blocks_sm);
+    const double alone = share_of(blocks, sms);
     const double sharing = alone < row->blocks_sm ? alone : row->blocks_sm;
     const double steps = (double)ceil_div(ceil_div(x->k, row->bk), split) * row->bk;
     const double clocks = row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
-    return start + (split > 1 ? sum_up : 0) + rounds * (sharing * clocks + out);
+    const double out = row->family == TB_SM80 ? CLOCKS_OUT_SM80
+                       : row->blocks_sm > 1   ? CLOCKS_OUT_OF_2
+                                              : CLOCKS_OUT;
+    return CLOCKS_START + (split > 1 ? CLOCKS_SUM : 0) + rounds * (sharing * clocks + out);
 }
 
 static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
                        const struct size *x)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
-    return row->family == TB_SM90 ? estimate_sm90(row, sms, x) : estimate_simt(row, sms, x);
+    return row->family == TB_SIMT ? estimate_simt(row, sms, x) : estimate_mma(row, sms, x);
 }
 
 /* The best of the rows that `params` (NULL: operands as the planner lays them out) and `barred`

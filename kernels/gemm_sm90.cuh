@@ -29,7 +29,8 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
     static constexpr int GROUPS = BN / 64; // warpgroups that multiply
     static constexpr int THREADS = TB_SM90_THREADS(BN);
     static constexpr int BYTES_A = BM * LINE, BYTES_B = BN * LINE, STAGE = BYTES_A + BYTES_B;
-    static constexpr int OUT_AT = STAGES * STAGE, BARS_AT = OUT_AT + GROUPS * 2 * PIECE;
+    static constexpr int OUTS = TB_SM90_PIECES(STAGES);
+    static constexpr int OUT_AT = STAGES * STAGE, BARS_AT = OUT_AT + GROUPS * OUTS * PIECE;
     static constexpr int ACC = BM / 2;                             // sums of a thread
     static constexpr int PIECE_M = LINE / (int)sizeof(out_t);      // rows of C in a piece of 64 columns
     static constexpr int PIECES = BM / PIECE_M, PER = ACC / PIECES; // sums of a thread in one
@@ -217,13 +218,24 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
 
     static __device__ void write_direct(const tb_gemm_params &p, out_t *c, int i0, int j0, const float (&v)[PER])
     {
+        using pair = pack<out_t, 2>;
+        const bool pairs = (reinterpret_cast<uint64_t>(c) | p.ldc * sizeof(out_t)) % sizeof(pair) == 0;
 #pragma unroll
         for (int b = 0; b < PER / 4; b++)
 #pragma unroll
-            for (int h = 0; h < 4; h++) {
-                const int i = i0 + own_row(b) + h % 2, j = j0 + own_col() + 8 * (h / 2);
-                if (i < p.m && j < p.n)
-                    c[(int64_t)j * p.ldc + i] = O::narrow(v[4 * b + h]);
+            for (int h = 0; h < 2; h++) {
+                const int i = i0 + own_row(b), j = j0 + own_col() + 8 * h;
+                const pair out = {{O::narrow(v[4 * b + 2 * h]), O::narrow(v[4 * b + 2 * h + 1])}};
+                out_t *to = c + (int64_t)j * p.ldc + i;
+                if (j >= p.n || i >= p.m)
+                    continue;
+                if (pairs && i + 1 < p.m) {
+                    *reinterpret_cast<pair *>(to) = out;
+                } else {
+                    to[0] = out.v[0];
+                    if (i + 1 < p.m)
+                        to[1] = out.v[1];
+                }
             }
     }
 
@@ -248,10 +260,10 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
                 write_direct(p, c, i0, j0, v);
                 continue;
             }
-            const uint32_t to = out + turn++ % 2 * PIECE;
+            const uint32_t to = out + turn++ % OUTS * PIECE;
             const bool leads = threadIdx.x % 128 == 0;
             if (leads)
-                copies_out_read<1>();
+                copies_out_read<OUTS - 1>();
             bar_sync(1 + group, 128);
             write_piece(to, v);
             fence_async();
@@ -259,7 +271,7 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
             if (leads && i0 < p.m && j0 < p.n)
                 copy_out(map_c, to, i0, j0, at.item);
             if (leads)
-                copies_out_commit(); // also where there was none, so that two turns are two groups
+                copies_out_commit(); // also where there was none, so that turns and groups keep step
         }
     }
 
@@ -334,7 +346,7 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
     static __device__ void consume(const tb_gemm_params &p, const job &job, const tensor_map *map_c, uint32_t smem)
     {
         const int group = threadIdx.x / 128 - 1;
-        const uint32_t out = smem + OUT_AT + group * 2 * PIECE;
+        const uint32_t out = smem + OUT_AT + group * OUTS * PIECE;
         int stage = 0;
         uint32_t phase = 0, turn = 0;
         float acc[ACC];

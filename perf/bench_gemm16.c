@@ -94,6 +94,8 @@ static int make_ready(int i, const struct tb_gemm_params *p, struct ready *r)
     kernel_launch(row, &caps, p, &launch);
     if (row->family == TB_SM90) {
         r->p.way = kernel_maps(row, p, maps);
+        if (getenv("TB_DIRECT")) /* C not through the copy engine */
+            r->p.way &= ~TB_WAY_C_MAP;
         if (getenv("TB_BAND")) /* so many rows of C */
             r->p.way = (r->p.way & 255) | (atoi(getenv("TB_BAND")) / row->bm) << TB_WAY_BAND;
         for (int x = 0; x < 3; x++)

@@ -43,13 +43,19 @@ struct BF16 {
     using stored = unsigned short;
     using computed = float;
     static __device__ float widen(stored x) { return __uint_as_float((unsigned)x << 16); }
-    // To nearest even. In integers, since the instruction exists only from sm_80 on.
+    // To nearest even; the instruction exists from sm_80 on.
     static __device__ stored narrow(float x)
     {
+#if __CUDA_ARCH__ >= 800
+        stored y;
+        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+        return y;
+#else
         const unsigned bits = __float_as_uint(x);
         if ((bits & 0x7fffffffu) > 0x7f800000u)
             return (stored)(bits >> 16 | 0x40u); // NaN stays NaN
         return (stored)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+#endif
     }
 };
 
@@ -63,13 +69,6 @@ __device__ inline void clear(double &x) { x = 0; }
 __device__ inline void clear(float2 &x) { x = make_float2(0, 0); }
 __device__ inline void clear(double2 &x) { x = make_double2(0, 0); }
 __device__ inline void clear(unsigned short &x) { x = 0; }
-
-__device__ inline void add(float &x, float y) { x += y; }
-__device__ inline void add(float2 &x, float2 y)
-{
-    x.x += y.x;
-    x.y += y.y;
-}
 
 // acc += a b
 __device__ inline void mad(float &acc, float a, float b) { acc = fmaf(a, b, acc); }

@@ -57,6 +57,7 @@ struct gemm_simt {
     static constexpr int LINE_A = TB_SMEM_LINE(BM, (int)sizeof(T)), LINE_B = TB_SMEM_LINE(BN, (int)sizeof(T));
     static constexpr int STAGE = BK * (LINE_A + LINE_B);
     static constexpr bool FOLD = folds<T>;
+    static_assert(!FOLD || TB_FOLD % BK == 0, "a fold falls between two steps");
 
     // First entry of group `g` of this thread in the tile.
     static __device__ int row(int g)

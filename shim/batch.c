@@ -4,6 +4,9 @@
  */
 #include "fill.h"
 
+/* Its number as Fortran counts. */
+#define TB_GROUP_COUNT_ARGUMENT 14
+
 static int64_t integer(const struct tb_groups *g, const void *array, int64_t i)
 {
     return g->head.wide ? ((const int64_t *)array)[i] : ((const int32_t *)array)[i];
@@ -52,10 +55,7 @@ tb_fn batch_enter(const struct tb_groups *g)
         first += call.batch;
     }
     if (g->count < 0 && cpu->origin == NULL) {
-        struct tb_call call = g->head;
-        call.form = TB_BATCH;
-        call.batch = -1;
-        run_report(&call);
+        run_report_argument(&g->head, g->head.bad_order ? 0 : TB_GROUP_COUNT_ARGUMENT);
         return NULL;
     }
     if (forward || g->count < 0)

@@ -62,7 +62,8 @@ static inline void set_order(struct tb_call *call, int order)
         typedef void fn(int, int, int, int, I, I, TB_ALPHA_##TYPES, const void *, I, const void *, \
                         I, TB_BETA_##TYPES, void *, I);                                            \
         const tb_fn direct = tb_cpu[TB_DOOR_##SPELLED].direct;                                     \
-        if (run_is_small(N, N, K) && direct != NULL) {                                             \
+        if (run_is_small(N, N, K) && direct != NULL &&                                             \
+            !alpha_needs_look(TB_##OP, ALPHA_TYPE(TB_TYPES_##TYPES), TB_ADDRESS(ALPHA))) {         \
             ((fn *)direct)(ORDER, UPLO, TA, TB, N, K, ALPHA, A, LDA, B, LDB, BETA, C, LDC);        \
             return;                                                                                \
         }                                                                                          \
@@ -70,8 +71,8 @@ static inline void set_order(struct tb_call *call, int order)
         set_order(&call, ORDER);                                                                   \
         fill_gemmt(&call, CBLAS_UPLO_LETTER(UPLO), CBLAS_TRANS_LETTER(TA), CBLAS_TRANS_LETTER(TB), \
                    N, K, TB_ADDRESS(ALPHA), A, LDA, B, LDB, TB_ADDRESS(BETA), C, LDC);             \
-        TB_SUBMIT(&call, ((fn *)pass.fn)(ORDER, UPLO, TA, TB, N, K, ALPHA, A, LDA, B, LDB, BETA,   \
-                                         C, LDC));                                                 \
+        TB_SUBMIT(&call, ((fn *)pass.fn)(ORDER, UPLO, TA, TB, N, pass.k_is_zero ? 0 : K, ALPHA, A, \
+                                         LDA, B, LDB, BETA, C, LDC));                              \
     }
 
 #define CBLAS_SYMM(OP, TYPES, SPELLED, I)                                                          \

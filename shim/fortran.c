@@ -92,15 +92,17 @@
                         const void *, const void *, const I *, const void *, const I *,            \
                         const void *, void *, const I *, size_t, size_t, size_t);                  \
         const tb_fn direct = tb_cpu[TB_DOOR_##SPELLED].direct;                                     \
-        if (run_is_small(*N, *N, *K) && direct != NULL) {                                          \
+        if (run_is_small(*N, *N, *K) && direct != NULL &&                                          \
+            !alpha_needs_look(TB_##OP, ALPHA_TYPE(TB_TYPES_##TYPES), ALPHA)) {                     \
             ((fn *)direct)(UPLO, TA, TB, N, K, ALPHA, A, LDA, B, LDB, BETA, C, LDC, 1, 1, 1);      \
             return;                                                                                \
         }                                                                                          \
+        static const I none = 0;                                                                   \
         struct tb_call call = HEAD(OP, TYPES, SPELLED, I);                                         \
         fill_gemmt(&call, flag_letter(UPLO), flag_letter(TA), flag_letter(TB), *N, *K, ALPHA, A,   \
                    *LDA, B, *LDB, BETA, C, *LDC);                                                  \
-        TB_SUBMIT(&call, ((fn *)pass.fn)(UPLO, TA, TB, N, K, ALPHA, A, LDA, B, LDB, BETA, C, LDC,  \
-                                         1, 1, 1));                                                \
+        TB_SUBMIT(&call, ((fn *)pass.fn)(UPLO, TA, TB, N, pass.k_is_zero ? &none : K, ALPHA, A,    \
+                                         LDA, B, LDB, BETA, C, LDC, 1, 1, 1));                     \
     }
 
 #define FORTRAN_SYMM(OP, TYPES, SPELLED, I)                                                        \

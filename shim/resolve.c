@@ -8,6 +8,7 @@
 #include "../fallback/fallback.h"
 #include "../src/log.h"
 #include "../src/run.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -40,6 +41,16 @@ static const char *name_of(size_t index)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* The next definition whoever's it is. Where fallback/ found none, this is a second copy of
+ * ourselves: a program linked to libtileblas.so may use bare names. */
+static tb_fn next_copy(const char *name)
+{
+    void *const address = dlsym(RTLD_NEXT, name);
+    tb_fn fn;
+    memcpy(&fn, &address, sizeof fn);
+    return fn;
+}
+
 /* Where calls of a door's name go. Fills the door's CPU entry first: the slot opens after it. */
 static tb_fn resolve_door(size_t index, const char *name, const void *caller)
 {
@@ -48,9 +59,10 @@ static tb_fn resolve_door(size_t index, const char *name, const void *caller)
     /* A bare dgemm is oneMKL's (by reference) or somebody's own function of any signature: the
      * preload library touches only the former. */
     if (tb_doors_only && index >= TB_FIRST_BARE && !found.mkl) {
-        if (found.origin == NULL)
+        const tb_fn next = found.origin != NULL ? found.origin : next_copy(name);
+        if (next == NULL)
             fallback_missing(name);
-        return found.origin;
+        return next;
     }
     if (found.wide && !doors[index].wide) {
         log_line(2, "%s: forwarded only, %s has 64-bit integers behind plain names", name,
@@ -59,9 +71,9 @@ static tb_fn resolve_door(size_t index, const char *name, const void *caller)
     }
     struct tb_cpu *const cpu = &tb_cpu[index];
     const tb_fn direct = found.fn == found.origin ? found.fn : NULL;
-    __atomic_store_n(&cpu->origin, found.origin, __ATOMIC_RELAXED);
-    __atomic_store_n(&cpu->fn, found.fn, __ATOMIC_RELAXED);
-    __atomic_store_n(&cpu->direct, direct, __ATOMIC_RELAXED);
+    cpu->origin = found.origin;
+    cpu->fn = found.fn;
+    cpu->direct = direct;
     log_line(3, "%s: %s", name, found.fn != NULL ? found.path : "own CPU path");
     return doors[index].door;
 }

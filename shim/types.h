@@ -99,7 +99,7 @@ static inline struct tb_call call_head(const char *name, const struct tb_cpu *cp
  */
 static inline bool alpha_needs_look(enum tb_op op, enum tb_type alpha_type, const void *alpha)
 {
-    if (op != TB_GEMM)
+    if (op != TB_GEMM && op != TB_GEMMT)
         return false;
     return alpha_type == TB_F32   ? *(const float *)alpha == 0
            : alpha_type == TB_F64 ? *(const double *)alpha == 0

@@ -35,12 +35,13 @@ union tb_scalar {
     double d[2];
 };
 
-/* The CPU BLAS behind one door. */
+/* The CPU BLAS behind one door. Written by whoever resolves the name, perhaps by several threads
+ * that come to the same answer while others already read it. */
 typedef void (*tb_fn)(void);
 struct tb_cpu {
-    tb_fn fn;     /* where valid calls compute; NULL: the CPU BLAS lacks the name */
-    tb_fn origin; /* what the program would have reached; illegal calls go there */
-    tb_fn direct; /* fn, where a small call may go there without being looked at; else NULL */
+    _Atomic(tb_fn) fn;     /* where valid calls compute; NULL: the CPU BLAS lacks the name */
+    _Atomic(tb_fn) origin; /* what the program would have reached; illegal calls go there */
+    _Atomic(tb_fn) direct; /* fn, where a small call may go there without being looked at */
 };
 
 enum tb_order { TB_ROW_MAJOR = 101, TB_COL_MAJOR = 102 };

@@ -257,43 +257,56 @@ static void grow(const struct tb_call *call, const struct tb_plan *plan, double 
     size->slots[which] = (int64_t)(want < most_here ? want : most_here);
 }
 
+/* Streaming with tiles of one side and rings of `ring` panels: finds a depth that fits. */
+static bool size_tile(const struct tb_call *call, const struct tb_plan *plan, double memory,
+                      int64_t side, double ring, struct sizing *size)
+{
+    static const int64_t deeps[] = {INT64_MAX, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16};
+    /* A sum in 16 bits must not be rounded in between. */
+    const bool split = call->c_type != TB_F16 && call->c_type != TB_BF16;
+    const int64_t floor = max64(call->m, call->n) > 256 ? 256 : 16;
+    size->m = even_tile(call->m, side);
+    size->n = even_tile(call->n, side);
+    const double tiles = tile_count(call, size);
+    for (size_t d = 0; d < (split ? sizeof deeps / sizeof *deeps : 1); d++) {
+        size->k = min64(deeps[d], call->k);
+        if (d > 0 && (deeps[d] >= call->k || (deeps[d] < 256 && side > floor)))
+            continue;
+        const double parts = (double)ceil_div(call->k, size->k);
+        const double a = parts * (double)ceil_div(call->m, size->m);
+        const double b = parts * (double)ceil_div(call->n, size->n);
+        size->slots[TB_A] = (int64_t)(a < ring ? a : ring);
+        size->slots[TB_B] = (int64_t)(b < ring ? b : ring);
+        size->slots[TB_C] = tiles < 2 ? 1 : 2;
+        if (sizing_bytes(call, plan, size) > memory)
+            continue;
+        grow(call, plan, memory, size, TB_C, tiles < 3 ? tiles : 3);
+        grow(call, plan, memory, size, TB_A, a < ring ? a : ring);
+        grow(call, plan, memory, size, TB_B, b);
+        grow(call, plan, memory, size, TB_A, a);
+        return true;
+    }
+    return false;
+}
+
 /* Tile by tile of C, panels streaming. The largest tile wins: it decides how often A and B cross.
- */
+ * Rings of four panels keep the copiers busy while the device computes; two will do where k cannot
+ * be cut, or where nothing else fits. */
 static bool size_stream(const struct tb_call *call, const struct tb_caps *caps,
                         const struct tb_plan *plan, double memory, struct sizing *size)
 {
     static const int64_t sides[] = {8192, 6144, 4096, 3072, 2048, 1536, 1024,
                                     768,  512,  256,  128,  64,   32,   16};
-    static const int64_t deeps[] = {INT64_MAX, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16};
     const bool split = call->c_type != TB_F16 && call->c_type != TB_BF16;
-    const int64_t floor = max64(call->m, call->n) > 256 ? 256 : 16;
     size->group = 1;
-    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
-        if (caps->tile > 0 && sides[i] > max64(caps->tile, 16))
-            continue;
-        const int64_t side = caps->tile > 0 ? min64(sides[i], caps->tile) : sides[i];
-        size->m = even_tile(call->m, side);
-        size->n = even_tile(call->n, side);
-        const double tiles = tile_count(call, size);
-        for (size_t d = 0; d < (split ? sizeof deeps / sizeof *deeps : 1); d++) {
-            size->k = min64(deeps[d], call->k);
-            if (d > 0 && (deeps[d] >= call->k || (deeps[d] < 256 && side > floor)))
+    for (int ring = split ? 4 : 2; ring >= 2; ring -= 2)
+        for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+            const int64_t side = caps->tile > 0 ? min64(sides[i], caps->tile) : sides[i];
+            if (caps->tile > 0 && sides[i] > max64(caps->tile, 16))
                 continue;
-            const double parts = (double)ceil_div(call->k, size->k);
-            const double a = parts * (double)ceil_div(call->m, size->m);
-            const double b = parts * (double)ceil_div(call->n, size->n);
-            size->slots[TB_A] = a < 2 ? 1 : 2;
-            size->slots[TB_B] = b < 2 ? 1 : 2;
-            size->slots[TB_C] = tiles < 2 ? 1 : 2;
-            if (sizing_bytes(call, plan, size) > memory)
-                continue;
-            grow(call, plan, memory, size, TB_C, tiles < 3 ? tiles : 3);
-            grow(call, plan, memory / 2, size, TB_A, a < 4 ? a : 4);
-            grow(call, plan, memory, size, TB_B, b);
-            grow(call, plan, memory, size, TB_A, a);
-            return true;
+            if (size_tile(call, plan, memory, side, ring, size))
+                return true;
         }
-    }
     return false;
 }
 
@@ -545,18 +558,22 @@ static enum tb_status layout(const struct tb_call *call, const struct sizing *si
     return TB_OK;
 }
 
-/* Pieces small enough that many copiers have work, large enough for the link. */
+/* Pieces small enough that many copiers have work at any time, large enough for the link. */
 static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
-                       const struct tb_caps *caps)
+                       const struct tb_caps *caps, const struct sizing *size)
 {
-    const size_t least = 512 << 10;
+    const double least = 512 << 10, most = (double)TB_CHUNK_BYTES;
     if (caps->chunk > 0)
         return (size_t)caps->chunk < TB_CHUNK_BYTES ? (size_t)caps->chunk : TB_CHUNK_BYTES;
     const double in = ((double)call->m + (double)call->n) * (double)call->k * (double)call->batch *
                       (double)plan->elem[TB_A];
-    if (in / 24 >= (double)TB_CHUNK_BYTES)
-        return TB_CHUNK_BYTES;
-    return in / 24 <= (double)least ? least : round_up((size_t)(in / 24), 64 << 10);
+    double piece = in / 24;
+    /* A streaming product has a few panels under way, not all of them. */
+    const double panel = slot_bytes(call, plan, size, TB_A) + slot_bytes(call, plan, size, TB_B);
+    if (!plan->whole && piece > panel / 12)
+        piece = panel / 12;
+    piece = piece < least ? least : piece > most ? most : piece;
+    return round_up((size_t)piece, 64 << 10);
 }
 
 enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
@@ -571,7 +588,6 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     plan->elem[TB_C] = call_elem_bytes(call->c_type);
     plan->a_shared = call->batch > 1 && !call->alist && call->stride_a == 0;
     plan->b_shared = call->batch > 1 && !call->blist && call->stride_b == 0;
-    plan->chunk = chunk_of(call, plan, caps);
 
     struct sizing size = {.k = call->k, .group = 1};
     natural_tile(call, caps, &size);
@@ -579,6 +595,7 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     plan->whole = size_whole(call, plan, (double)memory, &size);
     if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
         return TB_NO_MEMORY;
+    plan->chunk = chunk_of(call, plan, caps, &size);
     plan->kernel = kernel_choose(caps, call->ab, call->c_type, transposed(call->ta),
                                  transposed(call->tb), size.m, size.n, size.k, size.group);
     if (plan->kernel < 0)

@@ -25,7 +25,8 @@ void run_setup(void)
  * alpha = 0, and let their NaN through; with k = 0 they do not. */
 static bool wants_k_zero(const struct tb_call *call)
 {
-    return call->op == TB_GEMM && (call->ab == TB_F32 || call->ab == TB_F64) && call->k > 0 &&
+    return (call->op == TB_GEMM || call->op == TB_GEMMT) &&
+           (call->ab == TB_F32 || call->ab == TB_F64) && call->k > 0 &&
            scalar_is_zero(call->alpha_type, &call->alpha);
 }
 
@@ -56,6 +57,11 @@ static void log_pass(const struct tb_call *call, const struct tb_pass *pass,
     outcome.choice = (struct tb_choice){j->where, j->reason, j->est_cpu_ns, j->est_gpu_ns};
     outcome.ns = (double)(log_now_ns() - pass->start_ns);
     log_call(call, &outcome);
+}
+
+void run_report_argument(const struct tb_call *call, int number)
+{
+    fallback_xerbla(call, number);
 }
 
 void run_report(const struct tb_call *call)

@@ -48,5 +48,7 @@ void run_leave(const struct tb_call *call, const struct tb_pass *pass);
 
 /* xerbla for an illegal call of a name the CPU BLAS lacks; the descriptor is normalized. */
 void run_report(const struct tb_call *call);
+/* The same for an argument no descriptor has: its number as Fortran counts them. */
+void run_report_argument(const struct tb_call *call, int number);
 
 #endif

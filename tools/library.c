@@ -45,7 +45,7 @@ static void relative_libdir(char *out, size_t size)
 
 char *library_preload(void)
 {
-    static const char *const built[] = {".libs", "../.libs", "../shim/.libs"};
+    static const char *const built[] = {".", ".libs", "../.libs", "../shim/.libs"};
     char self[PATH_MAX], below[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     char *found = NULL;

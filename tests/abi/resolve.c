@@ -258,11 +258,13 @@ static void case_shgemm_old(void)
 {
     expect_same(ask("dgemm_", NULL, true), "stub_version21.");
     expect(ask("shgemm_", NULL, true), NULL, NULL, false);
+    expect(ask("dgemmt_", NULL, true), NULL, NULL, false);
 }
 
 static void case_shgemm_new(void)
 {
     expect_same(ask("shgemm_", NULL, true), "stub_version31.");
+    expect_same(ask("dgemmt_", NULL, true), "stub_version31.");
 }
 
 static void case_threads_of_the_library(void)

@@ -56,6 +56,10 @@ int openblas_get_num_threads(void)
 {
     return 77;
 }
+void dgemmt_(void);
+void dgemmt_(void)
+{
+}
 void shgemm_(void);
 void shgemm_(void)
 {

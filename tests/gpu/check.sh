@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The tests that need a GPU: check.sh [--sanitizer] FOLDER, where FOLDER holds the libraries and the test programs
+# (`make stage`, or a build tree through `make check-gpu`). Status 77 without a device, 1 on failure; a line per
+# part. With --sanitizer the kernels run under compute-sanitizer too (minutes).
+set -u
+sanitizer=
+[ "${1:-}" = --sanitizer ] && { sanitizer=yes; shift; }
+folder=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+[ -d "$folder/.libs" ] && libs=$folder/.libs || libs=$folder
+[ -d "$folder/tests/gpu" ] && programs=$folder/tests/gpu || programs=$folder
+preload=$libs/libtileblas-preload.so
+export LD_LIBRARY_PATH=$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0
+failed=0
+
+part() {
+    local name=$1 start=$SECONDS status
+    shift
+    "$@" > "$work/out" 2>&1
+    status=$?
+    if [ $status -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "PASS $name ($((SECONDS - start)) s): $(tail -1 "$work/out")"
+    elif [ $status -eq 77 ]; then
+        echo "SKIP $name: $(tail -1 "$work/out")"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $name, status $status"
+        grep -v '^PASS' "$work/out" | tail -40
+    fi
+    return $status
+}
+
+# Every row of the kernel table; the host's reference takes most of the time, so the types run side by side.
+kernels() {
+    local type status=0 jobs=()
+    for type in f32 f64 c32 c64 f16_1 f16_6 f16_f bf16_1 bf16_6 bf16_f; do
+        "$programs/kernels" --skip-large $type > "$work/kernels.$type" 2>&1 &
+        jobs+=($!)
+    done
+    for job in "${jobs[@]}"; do
+        wait "$job" || status=1
+    done
+    cat "$work"/kernels.*
+    echo "$(cat "$work"/kernels.* | grep -c '^[a-z].* PASS ') rows passed"
+    return $status
+}
+
+part device "$programs/device"
+[ $? -eq 77 ] && exit 77
+part kernels kernels
+# Caught calls of every shape, on both sides of the threshold, all on the device.
+forced=(env LD_PRELOAD="$preload" TILEBLAS_ROUTE=gpu)
+part edge timeout 280 "${forced[@]}" "$programs/edge"
+part edge-big timeout 280 "${forced[@]}" "$programs/edge" big
+part edge-small-memory timeout 280 "${forced[@]}" TILEBLAS_MEMORY=64M "$programs/edge" big
+part edge-automatic timeout 280 env LD_PRELOAD="$preload" TILEBLAS_START=wait "$programs/edge" big
+"${forced[@]}" TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/log" "$programs/edge" > /dev/null 2>&1
+part caught grep -E 'caught: [1-9][0-9]* on the GPU' "$work/log"
+part wheels python3 "$here/wheels.py" "$preload"
+if [ -n "$sanitizer" ]; then
+    for tool in memcheck racecheck; do
+        part $tool timeout 280 compute-sanitizer --tool $tool --error-exitcode 9 "$programs/kernels" --quick
+    done
+fi
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -29,8 +29,7 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
     static constexpr int GROUPS = BN / 64; // warpgroups that multiply
     static constexpr int THREADS = TB_SM90_THREADS(BN);
     static constexpr int BYTES_A = BM * LINE, BYTES_B = BN * LINE, STAGE = BYTES_A + BYTES_B;
-    static constexpr int OUTS = TB_SM90_PIECES(STAGES);
-    static constexpr int OUT_AT = STAGES * STAGE, BARS_AT = OUT_AT + GROUPS * OUTS * PIECE;
+    static constexpr int OUT_AT = STAGES * STAGE, BARS_AT = OUT_AT + GROUPS * 2 * PIECE;
     static constexpr int ACC = BM / 2;                             // sums of a thread
     static constexpr int PIECE_M = LINE / (int)sizeof(out_t);      // rows of C in a piece of 64 columns
     static constexpr int PIECES = BM / PIECE_M, PER = ACC / PIECES; // sums of a thread in one
@@ -260,10 +259,10 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
                 write_direct(p, c, i0, j0, v);
                 continue;
             }
-            const uint32_t to = out + turn++ % OUTS * PIECE;
+            const uint32_t to = out + turn++ % 2 * PIECE;
             const bool leads = threadIdx.x % 128 == 0;
             if (leads)
-                copies_out_read<OUTS - 1>();
+                copies_out_read<1>();
             bar_sync(1 + group, 128);
             write_piece(to, v);
             fence_async();
@@ -346,7 +345,7 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
     static __device__ void consume(const tb_gemm_params &p, const job &job, const tensor_map *map_c, uint32_t smem)
     {
         const int group = threadIdx.x / 128 - 1;
-        const uint32_t out = smem + OUT_AT + group * OUTS * PIECE;
+        const uint32_t out = smem + OUT_AT + group * 2 * PIECE;
         int stage = 0;
         uint32_t phase = 0, turn = 0;
         float acc[ACC];

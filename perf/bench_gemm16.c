@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The tensor-core rows of kernels.def on a device: right (against sums in double, by check_gemm16.cu),
- * and how fast beside cuBLAS, launches of both interleaved on the same data. Every run of it is one
- * process, so that a kernel that hangs costs its caller a timeout and nothing else.
- *   bench_gemm16 DIR test ROW          all cases of one row; exit 0 if right
+ * The tensor-core rows of kernels.def on a device: right (against sums in double, by
+ * check_gemm16.cu), and how fast beside cuBLAS, launches of both interleaved on the same data.
+ * Every run of it is one process, so that a kernel that hangs costs its caller a timeout and
+ * nothing else. bench_gemm16 DIR test ROW          all cases of one row; exit 0 if right
  *   bench_gemm16 DIR square AB C N...  rates of all rows at N, all transposes
  *   bench_gemm16 DIR odd AB C          shapes of all kinds; DIR batch AB C: strided batches
  * DIR holds check.cubin and the fatbins. AB, C: f16, bf16, f32. TB_CUBLAS names the library. */
@@ -54,7 +54,8 @@ static CUfunction function_of(int i)
     if (cuLibraryGetKernel(&kernel, libraries[row->image], row->name))
         return NULL;
     CU(cuKernelGetFunction, &functions[i], kernel);
-    CU(cuFuncSetAttribute, functions[i], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, row->smem);
+    CU(cuFuncSetAttribute, functions[i], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+       row->smem);
     return functions[i];
 }
 
@@ -127,8 +128,8 @@ static void go(struct ready *r)
 
 static void *blas;
 static int (*blas_gemm)(void *, int, int, int, int, int, const void *, const void *, int, int,
-                        long long, const void *, int, int, long long, const void *, void *, int, int,
-                        long long, int, int, int);
+                        long long, const void *, int, int, long long, const void *, void *, int,
+                        int, long long, int, int, int);
 
 static void blas_open(void)
 {
@@ -225,7 +226,8 @@ static int test_case(int i, const struct shape *s, double *worst)
     const size_t ec = bytes_of(row->c);
     const int unit = row->family == TB_SM90 || s->pad_c % 8 == 0 ? 8 : 1;
     const int64_t lda = up8(row->ta ? s->k : s->m, unit) + unit * s->pad_a;
-    const int64_t ldb = up8(row->tb ? s->n : s->k, unit) + unit * s->pad_b, ldc = up8(s->m, 8) + s->pad_c;
+    const int64_t ldb = up8(row->tb ? s->n : s->k, unit) + unit * s->pad_b,
+                  ldc = up8(s->m, 8) + s->pad_c;
     struct tb_gemm_params p = {.a = buf_a,
                                .b = buf_b,
                                .c = buf_c + (size_t)s->shift_c * ec,
@@ -278,11 +280,12 @@ static int test_case(int i, const struct shape *s, double *worst)
             return 1;
         printf("  %s: %llu words differ the second time\n", row->name, differing);
     }
-    printf("  %s m=%d n=%d k=%d batch=%d pad=%d,%d,%d shift=%d alpha=%g beta=%g spread=%d: worst %.3g u, "
+    printf("  %s m=%d n=%d k=%d batch=%d pad=%d,%d,%d shift=%d alpha=%g beta=%g spread=%d: worst "
+           "%.3g u, "
            "%llu of %lld judged, %llu outside, %llu NaN/Inf, at %d %d %d\n",
-           row->name, s->m, s->n, s->k, s->batch, s->pad_a, s->pad_b, s->pad_c, s->shift_c, s->alpha,
-           s->beta, s->spread, v.worst, v.count, (long long)s->m * s->n * s->batch, v.outside,
-           v.classes, v.i, v.j, v.item);
+           row->name, s->m, s->n, s->k, s->batch, s->pad_a, s->pad_b, s->pad_c, s->shift_c,
+           s->alpha, s->beta, s->spread, v.worst, v.count, (long long)s->m * s->n * s->batch,
+           v.outside, v.classes, v.i, v.j, v.item);
     return 0;
 }
 
@@ -290,7 +293,8 @@ static int test_row(int i)
 {
     const struct tb_kernel *row = kernel_row(i);
     const int ms[] = {1, 7, row->bm - 1, row->bm, row->bm + 1, 2 * row->bm + 3, 5};
-    const int ks[] = {1, 8, 63, 64, 65, 191, 255, 256, 257, 319, 320, 321, 384, 385, 448, 449, 640, 1000};
+    const int ks[] = {1,   8,   63,  64,  65,  191, 255, 256, 257,
+                      319, 320, 321, 384, 385, 448, 449, 640, 1000};
     const int ns[] = {1, 9, row->bn - 1, row->bn, row->bn + 1, 2 * row->bn, 3 * row->bn + 5};
     int failed = 0, cases = 0;
     double worst = 0;
@@ -298,7 +302,8 @@ static int test_row(int i)
     CU(cuMemAlloc, &buf_b, TEST_BYTES);
     CU(cuMemAlloc, &buf_c, TEST_BYTES);
     CU(cuMemAlloc, &buf_old, TEST_BYTES);
-    for (int x = 0; x < 150 && failed < 3; x++) {
+    const int many = getenv("TB_CASES") ? atoi(getenv("TB_CASES")) : 150;
+    for (int x = 0; x < many && failed < 3; x++) {
         struct shape s = {.m = ms[rnd() % 7],
                           .n = ns[rnd() % 7],
                           .k = ks[x % 18],
@@ -307,7 +312,9 @@ static int test_row(int i)
                           .pad_b = (int)(rnd() % 2),
                           .pad_c = rnd() % 2 ? 8 : (int)(rnd() % 9),
                           .shift_c = rnd() % 4 ? 0 : (int)(rnd() % 4),
-                          .spread = rnd() % 2 ? 0 : row->c == TB_F16 ? 1 : 3,
+                          .spread = rnd() % 2          ? 0
+                                    : row->c == TB_F16 ? 1
+                                                       : 3,
                           .alpha = rnd() % 2 ? 1 : 0.7f,
                           .beta = rnd() % 2 ? 0 : -0.6f};
         if (x == 0)
@@ -317,14 +324,11 @@ static int test_row(int i)
         failed += !test_case(i, &s, &worst);
         cases++;
     }
-    const struct shape big[] = {{2048, 2048, 512, 1, 0, 0, 0, 0, 0, 1, 0},
-                                {4000, 1111, 333, 1, 0, 0, 0, 0, 0, 1, 0.5f},
-                                {64, 64, 64, 1000, 0, 0, 0, 0, 0, 1, 0},
-                                {100, 36, 40, 500, 0, 0, 0, 0, 0, 1, 1},
-                                {60, 50, 20000, 1, 0, 0, 0, 0, 1, 1, 0},
-                                {300, 200, 8192, 1, 0, 0, 0, 0, 1, 1, 2},
-                                {1, 1, 30000, 1, 0, 0, 0, 0, 0, 1, 0},
-                                {16, 5000, 1024, 1, 0, 0, 0, 0, 0, 1, 0}};
+    const struct shape big[] = {
+        {2048, 2048, 512, 1, 0, 0, 0, 0, 0, 1, 0}, {4000, 1111, 333, 1, 0, 0, 0, 0, 0, 1, 0.5f},
+        {64, 64, 64, 1000, 0, 0, 0, 0, 0, 1, 0},   {100, 36, 40, 500, 0, 0, 0, 0, 0, 1, 1},
+        {60, 50, 20000, 1, 0, 0, 0, 0, 1, 1, 0},   {300, 200, 8192, 1, 0, 0, 0, 0, 1, 1, 2},
+        {1, 1, 30000, 1, 0, 0, 0, 0, 0, 1, 0},     {16, 5000, 1024, 1, 0, 0, 0, 0, 0, 1, 0}};
     for (int x = 0; x < 8 && failed < 3; x++) {
         failed += !test_case(i, &big[x], &worst);
         cases++;
@@ -383,15 +387,18 @@ static int64_t pitch(int64_t rows, int64_t bytes)
     return up8(rows * bytes, rows * bytes >= 512 ? 128 : 16) / bytes;
 }
 
-/* Prints one line: cuBLAS, then every row that takes the shape, as ratio to it; '*' marks the choice. */
-static double compare(enum tb_type ab, enum tb_type c, int ta, int tb, int m, int n, int k, int batch,
-                      int rounds)
+/* Prints one line: cuBLAS, then every row that takes the shape, as ratio to it; '*' marks the
+ * choice. */
+static double compare(enum tb_type ab, enum tb_type c, int ta, int tb, int m, int n, int k,
+                      int batch, int rounds)
 {
     static struct side sides[SIDES];
-    const int64_t lda = pitch(ta ? k : m, 2), ldb = pitch(tb ? n : k, 2), ldc = pitch(m, (int64_t)bytes_of(c));
+    const int64_t lda = pitch(ta ? k : m, 2), ldb = pitch(tb ? n : k, 2),
+                  ldc = pitch(m, (int64_t)bytes_of(c));
     const int64_t sa = lda * (ta ? m : k), sb = ldb * (tb ? k : n), sc = ldc * n;
     const size_t one_a = (size_t)up8(sa * batch * 2, 256), one_b = (size_t)up8(sb * batch * 2, 256);
-    const size_t one_c = (size_t)up8(sc * batch * (int64_t)bytes_of(c), 256), all = one_a + one_b + one_c;
+    const size_t one_c = (size_t)up8(sc * batch * (int64_t)bytes_of(c), 256),
+                 all = one_a + one_b + one_c;
     int copies = (int)((size_t)(140 << 20) / all) + 1, count = 1;
     struct tb_gemm_params p[8];
     if (copies > 8)
@@ -402,22 +409,35 @@ static double compare(enum tb_type ab, enum tb_type c, int ta, int tb, int m, in
     }
     for (int x = 0; x < copies; x++) {
         const CUdeviceptr at = heap + (size_t)x * all;
-        p[x] = (struct tb_gemm_params){.a = at, .b = at + one_a, .c = at + one_a + one_b,
-                                       .stride_a = sa, .stride_b = sb, .stride_c = sc,
-                                       .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc,
-                                       .batch = batch, .alpha = {1, 0}, .op_a = ta, .op_b = tb,
+        p[x] = (struct tb_gemm_params){.a = at,
+                                       .b = at + one_a,
+                                       .c = at + one_a + one_b,
+                                       .stride_a = sa,
+                                       .stride_b = sb,
+                                       .stride_c = sc,
+                                       .m = m,
+                                       .n = n,
+                                       .k = k,
+                                       .lda = lda,
+                                       .ldb = ldb,
+                                       .ldc = ldc,
+                                       .batch = batch,
+                                       .alpha = {1, 0},
+                                       .op_a = ta,
+                                       .op_b = tb,
                                        .beta_zero = 1};
         fill(at, (one_a + one_b) / 2, rnd(), (int)ab, 0);
     }
-    const double flops = 2.0 * m * n * k * batch, guess = flops / 600e12 + (double)all / 3e12 + 4e-6;
+    const double flops = 2.0 * m * n * k * batch,
+                 guess = flops / 600e12 + (double)all / 3e12 + 4e-6;
     int times = (int)(6e-3 / guess) + 2;
     if (times > 300)
         times = 300;
     sides[0].kernel = -1;
     for (int i = 0; i < kernel_count() && count < SIDES; i++) {
         const struct tb_kernel *row = kernel_row(i);
-        if (row->family == TB_SIMT || row->ab != ab || row->c != c || row->ta != ta || row->tb != tb ||
-            (getenv("TB_ONLY") && !strstr(row->name, getenv("TB_ONLY"))) ||
+        if (row->family == TB_SIMT || row->ab != ab || row->c != c || row->ta != ta ||
+            row->tb != tb || (getenv("TB_ONLY") && !strstr(row->name, getenv("TB_ONLY"))) ||
             !make_ready(i, &p[0], &sides[count].ready[0]))
             continue;
         sides[count].kernel = i;
@@ -451,8 +471,17 @@ static double compare(enum tb_type ab, enum tb_type c, int ta, int tb, int m, in
 /* rms and worst error of the chosen row and of cuBLAS on a sample of entries. */
 static void errors(enum tb_type ab, enum tb_type c, int n, int spread)
 {
-    struct tb_gemm_params p = {.a = heap, .b = heap + (size_t)n * (size_t)n * 2, .m = n, .n = n, .k = n,
-                               .lda = n, .ldb = n, .ldc = n, .batch = 1, .alpha = {1, 0}, .beta_zero = 1};
+    struct tb_gemm_params p = {.a = heap,
+                               .b = heap + (size_t)n * (size_t)n * 2,
+                               .m = n,
+                               .n = n,
+                               .k = n,
+                               .lda = n,
+                               .ldb = n,
+                               .ldc = n,
+                               .batch = 1,
+                               .alpha = {1, 0},
+                               .beta_zero = 1};
     p.c = p.b + (size_t)n * (size_t)n * 2;
     fill(p.a, (uint64_t)n * (uint64_t)n * 2, rnd(), (int)ab, spread);
     struct ready r;
@@ -465,8 +494,8 @@ static void errors(enum tb_type ab, enum tb_type c, int n, int spread)
     blas_go(&p, ab, c);
     v[1] = judge(&p, p.c, ab, c, 61);
     printf("error n=%d spread %d: ours rms %.4f max %.3f, cuBLAS rms %.4f max %.3f u\n", n, spread,
-           sqrt(v[0].squares / (double)v[0].count), v[0].worst, sqrt(v[1].squares / (double)v[1].count),
-           v[1].worst);
+           sqrt(v[0].squares / (double)v[0].count), v[0].worst,
+           sqrt(v[1].squares / (double)v[1].count), v[1].worst);
 }
 
 static enum tb_type type_named(const char *s)
@@ -499,19 +528,23 @@ static void open_all(void)
     CU(cuMemAlloc, &verdict_at, 256);
 }
 
-static const int odd[][4] = { /* m, n, k, transposes (bit 0: A, bit 1: B) */
-    {1000, 1000, 1000, 0}, {1001, 999, 1003, 0}, {513, 511, 517, 1}, {2049, 2047, 2050, 0}, {3001, 2999, 3003, 1},
-    {4097, 4095, 4099, 0}, {4097, 4095, 4099, 3}, {5000, 5000, 5000, 2}, {7001, 5003, 3001, 0}, {6000, 6000, 6000, 1},
-    {16, 8192, 8192, 0}, {16, 8192, 8192, 1}, {8192, 16, 8192, 0}, {8192, 16, 8192, 1}, {32, 4096, 4096, 1},
-    {4096, 32, 4096, 1}, {64, 4096, 4096, 0}, {4096, 64, 4096, 1}, {1, 4096, 4096, 1}, {4096, 1, 4096, 1},
-    {8, 4096, 11008, 1}, {11008, 8, 4096, 1}, {100, 100, 10000, 0}, {100, 100, 65536, 1}, {64, 64, 65536, 0},
-    {128, 128, 32768, 1}, {256, 256, 16384, 0}, {512, 512, 8192, 1}, {512, 512, 65536, 0}, {333, 777, 12345, 1},
-    {4096, 4096, 8, 0}, {4096, 4096, 16, 0}, {4096, 4096, 64, 1}, {8192, 8192, 32, 0}, {8192, 8192, 128, 1},
-    {10000, 10000, 100, 0}, {3000, 3000, 200, 2}, {2000, 2000, 333, 3}, {128, 8192, 1024, 0}, {8192, 128, 1024, 1},
-    {256, 10000, 2048, 1}, {10000, 256, 2048, 0}, {129, 4000, 4000, 1}, {4000, 129, 4000, 0}, {257, 3000, 5000, 2},
-    {3000, 257, 5000, 1}, {700, 700, 700, 0}, {300, 300, 300, 1}, {200, 200, 2000, 0}, {150, 1500, 1500, 3},
-    {1500, 150, 1500, 2}, {768, 3072, 768, 1}, {3072, 768, 768, 1}, {2560, 1024, 10240, 1}, {1024, 2560, 10240, 0},
-    {4096, 4096, 14336, 1}, {14336, 512, 4096, 1}, {12288, 384, 4096, 1}, {50257, 128, 768, 1}, {20000, 20000, 256, 0}};
+static const int odd[][4] =
+    {/* m, n, k, transposes (bit 0: A, bit 1: B) */
+     {1000, 1000, 1000, 0}, {1001, 999, 1003, 0},   {513, 511, 517, 1},     {2049, 2047, 2050, 0},
+     {3001, 2999, 3003, 1}, {4097, 4095, 4099, 0},  {4097, 4095, 4099, 3},  {5000, 5000, 5000, 2},
+     {7001, 5003, 3001, 0}, {6000, 6000, 6000, 1},  {16, 8192, 8192, 0},    {16, 8192, 8192, 1},
+     {8192, 16, 8192, 0},   {8192, 16, 8192, 1},    {32, 4096, 4096, 1},    {4096, 32, 4096, 1},
+     {64, 4096, 4096, 0},   {4096, 64, 4096, 1},    {1, 4096, 4096, 1},     {4096, 1, 4096, 1},
+     {8, 4096, 11008, 1},   {11008, 8, 4096, 1},    {100, 100, 10000, 0},   {100, 100, 65536, 1},
+     {64, 64, 65536, 0},    {128, 128, 32768, 1},   {256, 256, 16384, 0},   {512, 512, 8192, 1},
+     {512, 512, 65536, 0},  {333, 777, 12345, 1},   {4096, 4096, 8, 0},     {4096, 4096, 16, 0},
+     {4096, 4096, 64, 1},   {8192, 8192, 32, 0},    {8192, 8192, 128, 1},   {10000, 10000, 100, 0},
+     {3000, 3000, 200, 2},  {2000, 2000, 333, 3},   {128, 8192, 1024, 0},   {8192, 128, 1024, 1},
+     {256, 10000, 2048, 1}, {10000, 256, 2048, 0},  {129, 4000, 4000, 1},   {4000, 129, 4000, 0},
+     {257, 3000, 5000, 2},  {3000, 257, 5000, 1},   {700, 700, 700, 0},     {300, 300, 300, 1},
+     {200, 200, 2000, 0},   {150, 1500, 1500, 3},   {1500, 150, 1500, 2},   {768, 3072, 768, 1},
+     {3072, 768, 768, 1},   {2560, 1024, 10240, 1}, {1024, 2560, 10240, 0}, {4096, 4096, 14336, 1},
+     {14336, 512, 4096, 1}, {12288, 384, 4096, 1},  {50257, 128, 768, 1},   {20000, 20000, 256, 0}};
 
 int main(int argc, char **argv)
 {
@@ -549,12 +582,13 @@ int main(int argc, char **argv)
             errors(ab, c, 4096, spread);
     } else if (strcmp(argv[2], "odd") == 0) {
         for (size_t x = 0; x < sizeof odd / sizeof *odd; x++) {
-            const double ratio =
-                compare(ab, c, odd[x][3] & 1, odd[x][3] >> 1, odd[x][0], odd[x][1], odd[x][2], 1, 3);
+            const double ratio = compare(ab, c, odd[x][3] & 1, odd[x][3] >> 1, odd[x][0], odd[x][1],
+                                         odd[x][2], 1, 3);
             if (ratio > 0)
                 logs += log(ratio), least = fmin(least, ratio), shapes++;
         }
-        printf("%d odd shapes: geometric mean %.3f, least %.3f\n", shapes, exp(logs / shapes), least);
+        printf("%d odd shapes: geometric mean %.3f, least %.3f\n", shapes, exp(logs / shapes),
+               least);
     } else {
         compare(ab, c, 0, 0, 256, 256, 256, 1000, 3);
         compare(ab, c, 1, 0, 256, 256, 256, 1000, 3);

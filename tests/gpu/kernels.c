@@ -385,7 +385,9 @@ static double unit(enum tb_type t)
 /* The bound, in units of the roundoff of C. A chain of k roundings of positive terms, the worst
  * case, has an rms error of 0.26 sqrt(k) u (simulated and measured); all rows together look at 10^7
  * entries, so that 6 of these are the limit. FP32 chains have at most 256 links and then a second
- * chain over the folds. */
+ * chain over the folds. The tensor cores cut off instead of rounding, 2 u of FP32 for the sum in
+ * each step of 16 of k, up to 1 u for its terms; alpha and beta C take 1 u each
+ * (perf/probe_rounding.cu). */
 static double bound(const struct tb_kernel *row, double k)
 {
     const double compute = row->ab == TB_F64 || row->ab == TB_C64 ? 0x1p-53 : 0x1p-24;
@@ -393,7 +395,7 @@ static double bound(const struct tb_kernel *row, double k)
     const double chain =
         compute == 0x1p-53 ? sqrt(f * k) : sqrt(f * fmin(k, TB_FOLD)) + sqrt(f * k / TB_FOLD);
     if (row->family != TB_SIMT)
-        return (unit(row->c) > compute ? 1.0 : 0.0) + compute / unit(row->c) * (2.5 + k / 8);
+        return (unit(row->c) > compute ? 1.0 : 0.0) + compute / unit(row->c) * (5 + k / 8);
     return (unit(row->c) > compute ? 1.0 : 0.0) +
            compute / unit(row->c) * (2.5 * f + 6 * 0.26 * chain);
 }

@@ -103,17 +103,17 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 
 /* Products per clock of a row whose rate is 100: what the best row of 16-bit types was seen to
  * reach. Rows of other types are compared with each other only. */
-#define MADS_PER_CLOCK  1680.0
+#define MADS_PER_CLOCK     1680.0
 
 /* Costs of the tensor-core rows, fitted to what an H200 took for 80 shapes (perf/NOTES.md): a
  * launch, more where blocks come in pairs; the way out of a tile, alone on its multiprocessor or
  * not; dividing k and adding up. */
-#define CLOCKS_START    5300.0
-#define CLOCKS_PAIR     1500.0
-#define CLOCKS_OUT      2760.0
-#define CLOCKS_OUT_OF_2 1500.0
-#define CLOCKS_OUT_SM80 9000.0
-#define CLOCKS_SUM      8000.0
+#define CLOCKS_START       4800.0
+#define CLOCKS_PAIR        1760.0
+#define CLOCKS_OUT         2690.0
+#define CLOCKS_OUT_OF_2    1480.0
+#define CLOCKS_OUT_SM80    9000.0
+#define CLOCKS_SUM(BM, BN) (4400.0 + 0.425 * (BM) * (BN))
 
 struct size {
     int64_t m, n, k, batch;
@@ -171,8 +171,8 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
     const double out = row->family == TB_SM80 ? CLOCKS_OUT_SM80
                        : row->blocks_sm > 1   ? CLOCKS_OUT_OF_2
                                               : CLOCKS_OUT;
-    return CLOCKS_START + (row->pair > 1 ? CLOCKS_PAIR : 0) + (split > 1 ? CLOCKS_SUM : 0) +
-           rounds * (sharing * clocks + out);
+    return CLOCKS_START + (row->pair > 1 ? CLOCKS_PAIR : 0) +
+           (split > 1 ? CLOCKS_SUM(row->bm, row->bn) : 0) + rounds * (sharing * clocks + out);
 }
 
 static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,

@@ -27,4 +27,6 @@ template <class E> constexpr int resident(int blocks)
     {                                                                                              \
         tb::gemm_simt<tb::AB, tb::C, TA, TB, BM, BN, BK, TM, TN, THREADS>::run(p);                 \
     }
+#define KERNEL_SM80(...)
+#define KERNEL_SM90(...)
 #include "kernels.def"

@@ -9,6 +9,10 @@
 /* op(X): bit 0 transposes, bit 1 conjugates. */
 enum tb_kop { TB_KOP_N = 0, TB_KOP_T = 1, TB_KOP_R = 2, TB_KOP_C = 3 };
 
+/* C has a map of the tensor copy engine. Above the bits of the flag: rows of tiles that a band has, in
+ * which tiles are taken one column after the other. */
+enum { TB_WAY_C_MAP = 1, TB_WAY_BAND = 8 };
+
 /* C[i] = alpha op(A[i]) op(B[i]) + beta C[i], i < batch, column-major; leading dimensions and strides in
  * elements, addresses on the device with the alignment of one element at least. beta is never read
  * from C where beta_zero. alpha and beta: (re, im), in double for FP64 types and exactly representable in
@@ -22,7 +26,7 @@ struct tb_gemm_params {
     double alpha[2], beta[2];
     int32_t op_a, op_b; /* enum tb_kop */
     int32_t beta_zero;
-    int32_t reserved;
+    int32_t way; /* of the launch, for rows of the sm_90 family: TB_WAY_C_MAP, and the band above */
 };
 
 #endif

@@ -26,6 +26,7 @@ static struct {
     unsigned long long id; /* of the context; a context made after a reset has another */
     CUevent canary;        /* never recorded; a query of it tells of sticky errors */
     int cc, smem_max;
+    struct tb_caps caps; /* as open() told them */
     size_t pitch_max;
     int priority_low, priority_high;
 } cuda;
@@ -279,6 +280,7 @@ static enum tb_status cuda_open(int ordinal, struct tb_caps *caps)
         status = cuda_has_kernels();
     if (status == TB_OK)
         status = cuda_open_context(caps);
+    cuda.caps = *caps;
     if (status != TB_OK) {
         char reason[CUDA_TEXT_BYTES];
         memcpy(reason, cuda_text, sizeof reason);
@@ -579,20 +581,77 @@ static enum tb_status cuda_function(int kernel, CUfunction *out)
     return status;
 }
 
+/* The row asked for, or where these operands or this device do not suit it, the next best. */
+static enum tb_status cuda_settle(int *kernel, const struct tb_gemm_params *params, CUfunction *fn)
+{
+    bool barred[CUDA_KERNELS_MAX] = {false};
+    const int asked = *kernel;
+    enum tb_status status = cuda_refuse(TB_NO_KERNEL, "no such row in the table of kernels");
+    for (;;) {
+        *kernel = kernel_refit(&cuda.caps, asked, params, barred);
+        if (*kernel < 0 || *kernel >= CUDA_KERNELS_MAX)
+            return status;
+        status = cuda_function(*kernel, fn);
+        if (status != TB_NO_KERNEL && status != TB_NO_IMAGE)
+            return status;
+        barred[*kernel] = true;
+    }
+}
+
+static enum tb_status cuda_map(const struct tb_map *map, CUtensorMap *out)
+{
+    static const cuuint32_t steps[3] = {1, 1, 1};
+    CUtensorMapDataType type = map->type == TB_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                               : map->type == TB_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                      : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    memset(out, 0, sizeof *out);
+    if (map->bytes == 0)
+        return TB_OK;
+    /* A place outside of the matrix reads as zero. */
+    return CU(cuTensorMapEncodeTiled, out, type, 3, (void *)(uintptr_t)map->base, map->sizes,
+              map->pitches, map->box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
 static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
                                   const struct tb_gemm_params *params)
 {
     CUfunction fn = NULL;
-    enum tb_status status = cuda_function(kernel, &fn);
+    enum tb_status status = cuda_settle(&kernel, params, &fn);
     if (status != TB_OK)
         return status;
     const struct tb_kernel *row = kernel_row(kernel);
     struct tb_gemm_params by_value = *params;
-    void *arguments[] = {&by_value};
-    unsigned grid[3];
-    kernel_grid(row, params, grid);
-    return CU(cuLaunchKernel, fn, grid[0], grid[1], grid[2], (unsigned)row->threads, 1, 1,
-              (unsigned)row->smem, cuda_stream(lane), arguments, NULL);
+    struct tb_launch launch;
+    CUtensorMap maps[3];
+    void *arguments[] = {&by_value, &maps[0], &maps[1], &maps[2]};
+    kernel_launch(row, &cuda.caps, params, &launch);
+    if (row->family == TB_SM90) {
+        struct tb_map wanted[3];
+        by_value.way = kernel_maps(row, params, wanted);
+        for (int i = 0; status == TB_OK && i < 3; i++)
+            status = cuda_map(&wanted[i], &maps[i]);
+        if (status != TB_OK)
+            return status;
+    }
+    if (launch.cluster == 1)
+        return CU(cuLaunchKernel, fn, launch.grid[0], launch.grid[1], launch.grid[2],
+                  (unsigned)row->threads, 1, 1, (unsigned)row->smem, cuda_stream(lane), arguments,
+                  NULL);
+    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                 .value.clusterDim = {launch.cluster, 1, 1}};
+    const CUlaunchConfig config = {.gridDimX = launch.grid[0],
+                                   .gridDimY = launch.grid[1],
+                                   .gridDimZ = launch.grid[2],
+                                   .blockDimX = (unsigned)row->threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = (unsigned)row->smem,
+                                   .hStream = cuda_stream(lane),
+                                   .attrs = &cluster,
+                                   .numAttrs = 1};
+    return CU(cuLaunchKernelEx, &config, fn, arguments, NULL);
 }
 
 const struct tb_dev_ops *tb_dev(void)

@@ -25,11 +25,51 @@ enum { FOLD_F16 = 1, FOLD_BF16 = 1, FOLD_F32 = 1, FOLD_F64 = 0, FOLD_C32 = 1, FO
      BLOCKS_SM,                                                                                    \
      RATE,                                                                                         \
      CC_MIN,                                                                                       \
-     CC_MAX},
+     CC_MAX,                                                                                       \
+     TB_SIMT,                                                                                      \
+     1},
+#define KERNEL_SM90(NAME, AB, C, TA, TB, BM, BN, STAGES, PAIR, BLOCKS_SM, RATE)                    \
+    {#NAME,                                                                                        \
+     TB_IMAGE_##AB##_SM90,                                                                         \
+     TB_##AB,                                                                                      \
+     TB_##C,                                                                                       \
+     TA,                                                                                           \
+     TB,                                                                                           \
+     BM,                                                                                           \
+     BN,                                                                                           \
+     TB_SM90_BK,                                                                                   \
+     TB_SM90_THREADS(BN),                                                                          \
+     TB_SM90_BYTES(BM, BN, STAGES),                                                                \
+     BLOCKS_SM,                                                                                    \
+     RATE,                                                                                         \
+     90,                                                                                           \
+     90,                                                                                           \
+     TB_SM90,                                                                                      \
+     PAIR},
+#define KERNEL_SM80(NAME, AB, C, TA, TB, BM, BN, STAGES, BLOCKS_SM, RATE)                          \
+    {#NAME,                                                                                        \
+     TB_IMAGE_##AB##_SM80,                                                                         \
+     TB_##AB,                                                                                      \
+     TB_##C,                                                                                       \
+     TA,                                                                                           \
+     TB,                                                                                           \
+     BM,                                                                                           \
+     BN,                                                                                           \
+     TB_SM80_BK,                                                                                   \
+     TB_SM80_THREADS(BM, BN),                                                                      \
+     TB_SM80_BYTES(BM, BN, STAGES),                                                                \
+     BLOCKS_SM,                                                                                    \
+     RATE,                                                                                         \
+     80,                                                                                           \
+     999,                                                                                          \
+     TB_SM80,                                                                                      \
+     1},
 static const struct tb_kernel rows[] = {
 #include "../kernels/kernels.def"
 };
 #undef KERNEL
+#undef KERNEL_SM80
+#undef KERNEL_SM90
 
 int kernel_count(void)
 {
@@ -58,34 +98,105 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
     return caps->cc >= row->cc_min && caps->cc <= row->cc_max && row->smem + 64 <= caps->smem_block;
 }
 
-/* Time of the busiest multiprocessor, in arbitrary units: the tiles it gets, each at the rate of
- * the row. A multiprocessor with fewer tiles than are meant to share it hides less latency: what is
- * missing of the set counts a third. k is padded to whole steps; 16 more stand for the start and
- * the end of a tile. */
-static double estimate(const struct tb_kernel *row, const struct tb_caps *caps, int64_t m,
-                       int64_t n, int64_t k, int64_t batch)
+/* --- the estimate of time, in clocks of a multiprocessor ---
+ */
+
+/* Products per clock of a row whose rate is 100: what the best row of 16-bit types was seen to
+ * reach. Rows of other types are compared with each other only. */
+#define MADS_PER_CLOCK     1680.0
+
+/* Costs of the tensor-core rows, fitted to what an H200 took for 80 shapes (perf/NOTES.md): a
+ * launch, more where blocks come in pairs; the way out of a tile, alone on its multiprocessor or
+ * not; dividing k and adding up. */
+#define CLOCKS_START       4800.0
+#define CLOCKS_PAIR        1760.0
+#define CLOCKS_OUT         2690.0
+#define CLOCKS_OUT_OF_2    1480.0
+#define CLOCKS_OUT_SM80    9000.0
+#define CLOCKS_SUM(BM, BN) (4400.0 + 0.425 * (BM) * (BN))
+
+struct size {
+    int64_t m, n, k, batch;
+};
+
+/* The tiles that one of `slots` gets at most. */
+static double share_of(double tiles, double slots)
 {
-    const double sms = caps->sms > 0 ? caps->sms : 1;
-    const double tiles = tile_count(row, m, n, batch);
-    double share = tiles / sms;
-    if (share < 0x1p50) /* beyond, rounding up changes nothing */
-        share = (double)ceil_div((int64_t)tiles, (int64_t)sms);
-    if (share < row->blocks_sm)
-        share += (row->blocks_sm - share) / 3;
-    const double steps = (double)ceil_div(k, row->bk) * row->bk + 16;
-    return share * row->bm * row->bn * steps / row->rate;
+    const double share = tiles / slots;
+    if (share >= 0x1p50) /* beyond, rounding up changes nothing */
+        return share;
+    return (double)ceil_div((int64_t)tiles, (int64_t)slots);
 }
 
-int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
-                  int64_t m, int64_t n, int64_t k, int64_t batch)
+/* A multiprocessor with fewer tiles than are meant to share it hides less latency: what is
+ * missing of the set counts a third. k is padded to whole steps; 16 more stand for the start and
+ * the end of a tile. */
+static double estimate_simt(const struct tb_kernel *row, int sms, const struct size *x)
+{
+    double share = share_of(tile_count(row, x->m, x->n, x->batch), sms);
+    if (share < row->blocks_sm)
+        share += (row->blocks_sm - share) / 3;
+    const double steps = (double)ceil_div(x->k, row->bk) * row->bk + 16;
+    return CLOCKS_START + share * row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
+}
+
+/* Blocks that share one tile of C and divide k, where tiles alone would leave most of the device
+ * idle: a power of two up to 8, each with four steps of k at least. Clusters of four and more do
+ * not find room on every multiprocessor. */
+static int split_of(const struct tb_kernel *row, int sms, const struct size *x)
+{
+    const double tiles = tile_count(row, x->m, x->n, x->batch);
+    const double steps = (double)ceil_div(x->k, row->bk);
+    int split = 1;
+    if (row->family != TB_SM90 || row->pair > 1 || row->bm > 128)
+        return 1;
+    while (split < 8 && steps / (2 * split) >= 4 &&
+           tiles * 2 * split <= (double)sms * row->blocks_sm * (split < 2 ? 1.0 : 0.85))
+        split *= 2;
+    return split;
+}
+
+/* All multiprocessors take tiles in rounds, as many at a time as share one. */
+static double estimate_mma(const struct tb_kernel *row, int sms, const struct size *x)
+{
+    const int split = split_of(row, sms, x);
+    const double pairs = (double)ceil_div(ceil_div(x->n, row->bn), row->pair);
+    const double blocks =
+        (double)ceil_div(x->m, row->bm) * pairs * row->pair * (double)x->batch * split;
+    const double rounds = share_of(blocks, (double)sms * row->blocks_sm);
+    const double alone = share_of(blocks, sms);
+    const double sharing = alone < row->blocks_sm ? alone : row->blocks_sm;
+    const double steps = (double)ceil_div(ceil_div(x->k, row->bk), split) * row->bk;
+    const double clocks = row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
+    const double out = row->family == TB_SM80 ? CLOCKS_OUT_SM80
+                       : row->blocks_sm > 1   ? CLOCKS_OUT_OF_2
+                                              : CLOCKS_OUT;
+    return CLOCKS_START + (row->pair > 1 ? CLOCKS_PAIR : 0) +
+           (split > 1 ? CLOCKS_SUM(row->bm, row->bn) : 0) + rounds * (sharing * clocks + out);
+}
+
+static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
+                       const struct size *x)
+{
+    const int sms = caps->sms > 0 ? caps->sms : 1;
+    return row->family == TB_SIMT ? estimate_simt(row, sms, x) : estimate_mma(row, sms, x);
+}
+
+/* The best of the rows that `params` (NULL: operands as the planner lays them out) and `barred`
+ * allow. */
+static int choose(const struct tb_caps *caps, const struct tb_kernel *like, const struct size *x,
+                  const struct tb_gemm_params *params, const bool *barred)
 {
     int best = -1;
     double best_time = 0;
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = &rows[i];
-        if (row->ab != ab || row->c != c || row->ta != ta || row->tb != tb || !fits(row, caps))
+        if (row->ab != like->ab || row->c != like->c || row->ta != like->ta ||
+            row->tb != like->tb || !fits(row, caps))
             continue;
-        const double time = estimate(row, caps, m, n, k, batch);
+        if ((barred && barred[i]) || (params && !kernel_accepts(row, params)))
+            continue;
+        const double time = estimate(row, caps, x);
         if (best < 0 || time < best_time) {
             best = i;
             best_time = time;
@@ -94,8 +205,61 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
     return best;
 }
 
-void kernel_grid(const struct tb_kernel *kernel, const struct tb_gemm_params *params,
-                 unsigned grid[3])
+int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
+                  int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+    const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
+    const struct size x = {m, n, k, batch};
+    return choose(caps, &like, &x, NULL, NULL);
+}
+
+int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_params *params,
+                 const bool *barred)
+{
+    const struct tb_kernel *like = kernel_row(kernel);
+    const struct size x = {params->m, params->n, params->k, params->batch};
+    if (!like)
+        return -1;
+    if (!(barred && barred[kernel]) && kernel_accepts(like, params))
+        return kernel;
+    return choose(caps, like, &x, params, barred);
+}
+
+/* --- launches ---
+ */
+
+static int bytes_of(enum tb_type type)
+{
+    static const int bytes[] = {
+        [TB_F16] = 2, [TB_BF16] = 2, [TB_F32] = 4, [TB_F64] = 8, [TB_C32] = 8, [TB_C64] = 16};
+    return bytes[type];
+}
+
+/* What the tensor copy engine takes: addresses and pitches of whole 16 bytes, pitches below 2^40.
+ */
+static bool can_map(uint64_t base, int64_t ld, int64_t stride, int64_t batch, int bytes)
+{
+    const int64_t unit = 16 / bytes, most = (INT64_C(1) << 40) / bytes;
+    if (base % 16 != 0 || ld % unit != 0 || ld <= 0 || ld >= most)
+        return false;
+    return batch == 1 || (stride % unit == 0 && stride >= 0 && stride < most);
+}
+
+bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *p)
+{
+    const int64_t most = INT32_MAX - 4096; /* coordinates of the engine, numbers of tiles */
+    if (kernel->family != TB_SM90)
+        return true;
+    if (p->alist || p->blist || p->clist || p->m > most || p->n > most || p->k > most ||
+        p->batch > most)
+        return false;
+    return tile_count(kernel, p->m, p->n, p->batch) * 8 <= (double)most &&
+           can_map(p->a, p->lda, p->stride_a, p->batch, bytes_of(kernel->ab)) &&
+           can_map(p->b, p->ldb, p->stride_b, p->batch, bytes_of(kernel->ab));
+}
+
+static void simt_grid(const struct tb_kernel *kernel, const struct tb_gemm_params *params,
+                      unsigned grid[3])
 {
     const double tiles = tile_count(kernel, params->m, params->n, params->batch);
     const int64_t x_max = INT32_MAX;
@@ -108,4 +272,64 @@ void kernel_grid(const struct tb_kernel *kernel, const struct tb_gemm_params *pa
         ceil_div(params->m, kernel->bm) * ceil_div(params->n, kernel->bn) * params->batch;
     grid[1] = (unsigned)ceil_div(exact, x_max);
     grid[0] = (unsigned)ceil_div(exact, (int64_t)grid[1]);
+}
+
+void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                   const struct tb_gemm_params *params, struct tb_launch *out)
+{
+    *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
+    if (kernel->family != TB_SM90) {
+        simt_grid(kernel, params, out->grid);
+        return;
+    }
+    const struct size x = {params->m, params->n, params->k, params->batch};
+    const int sms = caps->sms > 0 ? caps->sms : 1;
+    const int split = split_of(kernel, sms, &x);
+    out->cluster = (unsigned)(kernel->pair > 1 ? kernel->pair : split);
+    /* Whole clusters: for each tile where k is divided, else as many as run at once. */
+    int64_t clusters =
+        ceil_div(x.m, kernel->bm) * ceil_div(ceil_div(x.n, kernel->bn), kernel->pair) * x.batch;
+    const int64_t room = (int64_t)sms * kernel->blocks_sm / (int64_t)out->cluster;
+    if (split == 1 && clusters > room)
+        clusters = room > 0 ? room : 1;
+    out->grid[0] = (unsigned)clusters * out->cluster;
+}
+
+static struct tb_map map_of(enum tb_type type, uint64_t base, int64_t lines, int64_t cols,
+                            int64_t ld, int64_t stride, int64_t batch)
+{
+    const int bytes = bytes_of(type);
+    const bool many = batch > 1 && stride != 0;
+    return (struct tb_map){.base = base,
+                           .sizes = {(uint64_t)lines, (uint64_t)cols, many ? (uint64_t)batch : 1},
+                           .pitches = {(uint64_t)ld * (uint64_t)bytes,
+                                       (uint64_t)(many ? stride : ld) * (uint64_t)bytes},
+                           .box = {(uint32_t)(128 / bytes), 64, 1},
+                           .type = type,
+                           .bytes = bytes};
+}
+
+/* Blocks that run at the same time should cover about as many rows of C as columns. */
+static int32_t band_of(const struct tb_kernel *kernel)
+{
+    return 2048 / kernel->bm;
+}
+
+int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params *p,
+                    struct tb_map maps[3])
+{
+    const bool ta = kernel->ta, tb = kernel->tb;
+    maps[0] =
+        map_of(kernel->ab, p->a, ta ? p->k : p->m, ta ? p->m : p->k, p->lda, p->stride_a, p->batch);
+    maps[1] =
+        map_of(kernel->ab, p->b, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->stride_b, p->batch);
+    maps[2] = (struct tb_map){.bytes = 0};
+    if (ta) /* lines along k: all lines of the tile, or of a block's half, at once */
+        maps[0].box[1] = (uint32_t)(kernel->bm / kernel->pair);
+    if (!tb)
+        maps[1].box[1] = (uint32_t)kernel->bn;
+    if ((p->batch == 1 || p->stride_c != 0) &&
+        can_map(p->c, p->ldc, p->stride_c, p->batch, bytes_of(kernel->c)))
+        maps[2] = map_of(kernel->c, p->c, p->m, p->n, p->ldc, p->stride_c, p->batch);
+    return band_of(kernel) << TB_WAY_BAND | (maps[2].bytes != 0 ? TB_WAY_C_MAP : 0);
 }

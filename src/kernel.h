@@ -19,6 +19,10 @@ enum tb_image {
     TB_IMAGES
 };
 
+/* How a row computes, and with it what it needs of the operands (kernel_accepts) and how it is
+ * launched (kernel_launch, kernel_maps). */
+enum tb_family { TB_SIMT, TB_SM80, TB_SM90 };
+
 struct tb_kernel {
     const char *name; /* symbol in its image */
     enum tb_image image;
@@ -30,6 +34,23 @@ struct tb_kernel {
     int blocks_sm;      /* blocks meant to share a multiprocessor */
     int rate;           /* speed per flop on full tiles, 100 = the best row of its types */
     int cc_min, cc_max; /* compute capability * 10 it runs on */
+    enum tb_family family;
+    int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1 */
+};
+
+/* A launch: blocks, and how many of them form a cluster (1: no clusters). */
+struct tb_launch {
+    unsigned grid[3];
+    unsigned cluster;
+};
+
+/* A matrix as the tensor copy engine sees it: `sizes` in elements from the contiguous one on,
+ * `pitches` in bytes, the box that is copied at once. `bytes` of an element; 0: no map. */
+struct tb_map {
+    uint64_t base, sizes[3], pitches[2];
+    uint32_t box[3];
+    enum tb_type type;
+    int bytes;
 };
 
 int kernel_count(void);
@@ -41,8 +62,22 @@ const struct tb_kernel *kernel_row(int i);
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
 
-/* Blocks to launch: one for each tile of C, or a few more. */
-void kernel_grid(const struct tb_kernel *kernel, const struct tb_gemm_params *params,
-                 unsigned grid[3]);
+/* May the row serve these operands, wherever they lie? All but those of sm_90 may always. */
+bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
+
+/* `kernel`, or where that row does not accept the operands or `barred[kernel]`, the row of the same
+ * types and transposes that should be fastest among those that do and are not barred; -1: none.
+ * `barred` is NULL or has an entry for every row. */
+int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_params *params,
+                 const bool *barred);
+
+void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                   const struct tb_gemm_params *params, struct tb_launch *out);
+
+/* The maps of A, B and C that a row of the sm_90 family takes behind the parameters, for operands
+ * that it accepts; that of C is left out where C cannot have one. Returns what the launch has to
+ * put into params->way. */
+int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params *params,
+                    struct tb_map maps[3]);
 
 #endif

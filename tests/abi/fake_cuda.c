@@ -647,6 +647,39 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, u
     return leave(CUDA_SUCCESS);
 }
 
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
+                                  void **arguments, void **extra)
+{
+    (void)function;
+    (void)extra;
+    FAKE_ENTER();
+    if (!config || !config->gridDimX || !config->gridDimY || !config->gridDimZ ||
+        !config->blockDimX || !arguments || !arguments[0] ||
+        config->gridDimX % (config->numAttrs ? config->attrs[0].value.clusterDim.x : 1))
+        return leave(CUDA_ERROR_INVALID_VALUE);
+    return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                        void *base, const cuuint64_t *sizes,
+                                        const cuuint64_t *pitches, const cuuint32_t *box,
+                                        const cuuint32_t *steps, CUtensorMapInterleave interleave,
+                                        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
+                                        CUtensorMapFloatOOBfill fill)
+{
+    (void)type;
+    (void)interleave;
+    (void)swizzle;
+    (void)l2;
+    (void)fill;
+    FAKE_ENTER();
+    bool good = map && (uintptr_t)base % 16 == 0;
+    for (cuuint32_t i = 0; good && i < rank; i++)
+        good = sizes[i] > 0 && sizes[i] <= UINT64_C(1) << 32 && box[i] > 0 && box[i] <= 256 &&
+               steps[i] == 1 && (i == 0 || (pitches[i - 1] % 16 == 0 && pitches[i - 1] >> 40 == 0));
+    return leave(good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
 /* Preloaded, the stand-in also answers for the device nodes that go with a driver. */
 int access(const char *path, int mode)
 {

@@ -36,7 +36,8 @@
     X(cuKernelGetFunction)                                                                         \
     X(cuFuncSetAttribute)                                                                          \
     X(cuFuncGetAttribute)                                                                          \
-    X(cuLaunchKernel)                                                                              \
+    X(cuLaunchKernelEx)                                                                            \
+    X(cuTensorMapEncodeTiled)                                                                      \
     X(cuMemAlloc)                                                                                  \
     X(cuMemFree)                                                                                   \
     X(cuMemGetInfo)                                                                                \
@@ -211,16 +212,18 @@ struct mat {
     CUdeviceptr dev;
 };
 
+/* `unit`: leading dimension, stride and address are multiples of so many elements. */
 static struct mat mat_make(enum tb_type type, int64_t rows, int64_t cols, int64_t batch, int pad,
-                           int shift)
+                           int shift, int unit)
 {
     struct mat x = {.type = type,
                     .rows = rows,
                     .cols = cols,
-                    .ld = rows + pad,
+                    .ld = (rows + pad + unit - 1) / unit * unit,
                     .batch = batch,
-                    .shift = (size_t)shift};
+                    .shift = (size_t)(shift * unit)};
     x.stride = x.ld * (cols - 1) + rows + (batch > 1 ? pad : 0);
+    x.stride = (x.stride + unit - 1) / unit * unit;
     x.elems = x.shift + (size_t)(x.stride * (batch - 1) + x.ld * (cols - 1) + rows);
     x.data = malloc(x.elems * bytes_of(type));
     for (size_t i = 0; i < x.elems; i++) /* what no kernel may use */
@@ -275,14 +278,58 @@ struct loaded {
     CUfunction fn;
 };
 
+static struct tb_caps caps;
+
+/* What the row asks of A and B (kernel_accepts), in elements. */
+static int unit_of(const struct tb_kernel *row)
+{
+    return row->family == TB_SM90 ? 8 : 1;
+}
+
+static void encode(const struct tb_map *map, CUtensorMap *out)
+{
+    const cuuint32_t ones[3] = {1, 1, 1};
+    memset(out, 0, sizeof *out);
+    if (map->bytes)
+        CU(cuTensorMapEncodeTiled, out,
+           map->type == TB_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+           : map->type == TB_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                  : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+           3, (void *)(uintptr_t)map->base, map->sizes, map->pitches, map->box, ones,
+           CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
 static void launch(const struct loaded *k, const struct tb_gemm_params *p)
 {
-    unsigned grid[3];
+    const struct tb_kernel *row = k->row;
+    struct tb_launch shape;
     struct tb_gemm_params params = *p;
-    void *args[] = {&params};
-    kernel_grid(k->row, p, grid);
-    CU(cuLaunchKernel, k->fn, grid[0], grid[1], grid[2], (unsigned)k->row->threads, 1, 1,
-       (unsigned)k->row->smem, NULL, args, NULL);
+    struct tb_map maps[3];
+    CUtensorMap encoded[3];
+    void *args[] = {&params, &encoded[0], &encoded[1], &encoded[2]};
+    if (!kernel_accepts(row, p)) {
+        printf("driver: %s: a case that the row does not accept\n", row->name);
+        exit(1);
+    }
+    kernel_launch(row, &caps, p, &shape);
+    if (row->family == TB_SM90) {
+        params.way = kernel_maps(row, p, maps);
+        for (int i = 0; i < 3; i++)
+            encode(&maps[i], &encoded[i]);
+    }
+    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                 .value.clusterDim = {shape.cluster, 1, 1}};
+    const CUlaunchConfig config = {.gridDimX = shape.grid[0],
+                                   .gridDimY = shape.grid[1],
+                                   .gridDimZ = shape.grid[2],
+                                   .blockDimX = (unsigned)row->threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = (unsigned)row->smem,
+                                   .attrs = &cluster,
+                                   .numAttrs = shape.cluster > 1};
+    CU(cuLaunchKernelEx, &config, k->fn, args, NULL);
 }
 
 static struct tb_gemm_params params_of(const struct loaded *k, const struct shape *s,
@@ -338,13 +385,17 @@ static double unit(enum tb_type t)
 /* The bound, in units of the roundoff of C. A chain of k roundings of positive terms, the worst
  * case, has an rms error of 0.26 sqrt(k) u (simulated and measured); all rows together look at 10^7
  * entries, so that 6 of these are the limit. FP32 chains have at most 256 links and then a second
- * chain over the folds. */
+ * chain over the folds. The tensor cores cut off instead of rounding, 2 u of FP32 for the sum in
+ * each step of 16 of k, up to 1 u for its terms; alpha and beta C take 1 u each
+ * (perf/probe_rounding.cu). */
 static double bound(const struct tb_kernel *row, double k)
 {
     const double compute = row->ab == TB_F64 || row->ab == TB_C64 ? 0x1p-53 : 0x1p-24;
     const double f = is_complex(row->ab) ? 2 : 1;
     const double chain =
         compute == 0x1p-53 ? sqrt(f * k) : sqrt(f * fmin(k, TB_FOLD)) + sqrt(f * k / TB_FOLD);
+    if (row->family != TB_SIMT)
+        return (unit(row->c) > compute ? 1.0 : 0.0) + compute / unit(row->c) * (5 + k / 8);
     return (unit(row->c) > compute ? 1.0 : 0.0) +
            compute / unit(row->c) * (2.5 * f + 6 * 0.26 * chain);
 }
@@ -428,10 +479,10 @@ static void run_case(const struct loaded *k, const struct shape *s, struct stats
 {
     const struct tb_kernel *row = k->row;
     struct mat a = mat_make(row->ab, row->ta ? s->k : s->m, row->ta ? s->m : s->k, s->batch,
-                            s->pad[0], s->shift[0]);
+                            s->pad[0], s->shift[0], unit_of(row));
     struct mat b = mat_make(row->ab, row->tb ? s->n : s->k, row->tb ? s->k : s->n, s->batch,
-                            s->pad[1], s->shift[1]);
-    struct mat c = mat_make(row->c, s->m, s->n, s->batch, s->pad[2], s->shift[2]);
+                            s->pad[1], s->shift[1], unit_of(row));
+    struct mat c = mat_make(row->c, s->m, s->n, s->batch, s->pad[2], s->shift[2], 1);
     const size_t c_bytes = c.elems * bytes_of(c.type);
     const double u = unit(row->c), limit = bound(row, (double)s->k);
     const int fine = row->ab == TB_F64 || row->ab == TB_C64, cplx = is_complex(row->ab);
@@ -547,7 +598,7 @@ static void run_random(const struct loaded *k, int64_t m, int64_t n, int64_t kk,
     struct shape s = random_shape(k->row, m, n, kk);
     s.special = special;
     if (pick(4) == 0 && m * n * kk < 100000)
-        s.batch = 3, s.list = pick(2);
+        s.batch = 3, s.list = pick(2) && k->row->family != TB_SM90;
     run_case(k, &s, st);
 }
 
@@ -585,7 +636,7 @@ static void run_shapes(const struct loaded *k, int quick, struct stats *st)
     run_random(k, 17 * r->bm, 2 * r->bn + 1, 9, 0, st);
     struct shape many = {.m = 3, .n = 2, .k = 5, .batch = 70000, .alpha = {1, 0}, .pad = {1, 0, 2}};
     run_case(k, &many, st);
-    many.list = 1, many.beta[0] = 0.5;
+    many.list = r->family != TB_SM90, many.beta[0] = 0.5;
     run_case(k, &many, st);
 }
 
@@ -593,7 +644,8 @@ static void run_shapes(const struct loaded *k, int quick, struct stats *st)
  */
 static void run_fold(const struct loaded *k, struct stats *st)
 {
-    if (k->row->ab == TB_F64 || k->row->ab == TB_C64 || k->row->c == TB_F16 || k->row->c == TB_BF16)
+    if (k->row->family != TB_SIMT || k->row->ab == TB_F64 || k->row->ab == TB_C64 ||
+        k->row->c == TB_F16 || k->row->c == TB_BF16)
         return;
     struct shape s = {.m = 96, .n = 72, .k = 8192, .batch = 1, .alpha = {1, 0}, .spread = POSITIVE};
     run_case(k, &s, st);
@@ -607,15 +659,15 @@ static void run_fold(const struct loaded *k, struct stats *st)
 static int run_large(const struct loaded *k, struct stats *st)
 {
     const struct tb_kernel *row = k->row;
-    const int64_t ld = (1 << 20) + 3, many = 2060, few = 5;
+    const int64_t ld = (1 << 20) + (row->family != TB_SM90 ? 3 : 8), many = 2060, few = 5;
     const int64_t m = row->ta && !row->tb ? many : few, n = many,
                   kk = row->ta && !row->tb ? few : many;
     const size_t size = bytes_of(row->ab), csize = bytes_of(row->c),
                  wide = size > csize ? size : csize;
     struct shape s = {.m = m, .n = n, .k = kk, .batch = 1, .alpha = {1, 0}};
-    struct mat x[3] = {mat_make(row->ab, row->ta ? kk : m, row->ta ? m : kk, 1, 0, 0),
-                       mat_make(row->ab, row->tb ? n : kk, row->tb ? kk : n, 1, 0, 0),
-                       mat_make(row->c, m, n, 1, 0, 0)};
+    struct mat x[3] = {mat_make(row->ab, row->ta ? kk : m, row->ta ? m : kk, 1, 0, 0, 1),
+                       mat_make(row->ab, row->tb ? n : kk, row->tb ? kk : n, 1, 0, 0, 1),
+                       mat_make(row->c, m, n, 1, 0, 0, 1)};
     size_t free_bytes, total;
     CUdeviceptr dev;
     CU(cuMemGetInfo, &free_bytes, &total);
@@ -689,7 +741,7 @@ static void bench_data(enum tb_type type, int64_t n, CUdeviceptr out[2])
     for (int i = 0; i < 2; i++) {
         if (!kept[i].dev || kept[i].type != type || kept[i].rows != n) {
             mat_free(&kept[i]);
-            kept[i] = mat_make(type, n, n, 1, 0, 0);
+            kept[i] = mat_make(type, n, n, 1, 0, 0, 1);
             mat_fill(&kept[i], SIGNED);
             mat_upload(&kept[i]);
         }
@@ -741,10 +793,10 @@ static double bench(const struct loaded *k, int64_t n, double *spread)
 
 static CUlibrary images[TB_IMAGES];
 
-static int load(const struct tb_kernel *row, const struct tb_caps *caps, struct loaded *out)
+static int load(const struct tb_kernel *row, struct loaded *out)
 {
     CUkernel kernel;
-    if (caps->cc < row->cc_min || caps->cc > row->cc_max || row->smem + 64 > caps->smem_block)
+    if (caps.cc < row->cc_min || caps.cc > row->cc_max || row->smem + 64 > caps.smem_block)
         return 0;
     if (!images[row->image])
         CU(cuLibraryLoadData, &images[row->image], tb_images[row->image].start, NULL, NULL, 0, NULL,
@@ -776,7 +828,7 @@ static int has(int argc, char **argv, const char *flag)
     return 0;
 }
 
-static int device_open(struct tb_caps *caps)
+static int device_open(void)
 {
     CUdevice dev;
     CUcontext ctx;
@@ -785,13 +837,13 @@ static int device_open(struct tb_caps *caps)
         cu.cuDeviceGetCount_fn(&count) != CUDA_SUCCESS || count == 0)
         return 0;
     CU(cuDeviceGet, &dev, 0);
-    CU(cuDeviceGetName, caps->name, sizeof caps->name, dev);
+    CU(cuDeviceGetName, caps.name, sizeof caps.name, dev);
     CU(cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, dev);
     CU(cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, dev);
-    CU(cuDeviceGetAttribute, &caps->sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev);
-    CU(cuDeviceGetAttribute, &caps->smem_block,
+    CU(cuDeviceGetAttribute, &caps.sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev);
+    CU(cuDeviceGetAttribute, &caps.smem_block,
        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, dev);
-    caps->cc = 10 * major + minor;
+    caps.cc = 10 * major + minor;
     CU(cuDevicePrimaryCtxRetain, &ctx, dev);
     CU(cuCtxSetCurrent, ctx);
     return 1;
@@ -801,10 +853,9 @@ int main(int argc, char **argv)
 {
     const int quick = has(argc, argv, "--quick"), timing = has(argc, argv, "--bench");
     const int64_t size = has(argc, argv, "--8192") ? 8192 : has(argc, argv, "--2048") ? 2048 : 4096;
-    struct tb_caps caps = {.cc = 0};
     int failed = 0, tested = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (!device_open(&caps)) {
+    if (!device_open()) {
         printf("no device\n");
         return 77;
     }
@@ -815,7 +866,7 @@ int main(int argc, char **argv)
         struct loaded k;
         if (!wanted(argc, argv, row->name))
             continue;
-        if (!load(row, &caps, &k)) {
+        if (!load(row, &k)) {
             printf("%-20s does not fit this device\n", row->name);
             continue;
         }

@@ -41,8 +41,9 @@
 #include "../../kernels/images.def"
 #undef IMAGE
 
-static const struct tb_kernel plain_row = {
-    "plain", TB_IMAGE_F32, TB_F32, TB_F32, false, false, 64, 64, 16, 256, 65536, 2, 100, 80, 999};
+static const struct tb_kernel plain_row = {"plain", TB_IMAGE_F32, TB_F32, TB_F32,  false, false,
+                                           64,      64,           16,     256,     65536, 2,
+                                           100,     80,           999,    TB_SIMT, 1};
 
 __attribute__((weak)) int kernel_count(void)
 {
@@ -53,12 +54,29 @@ __attribute__((weak)) const struct tb_kernel *kernel_row(int i)
     (void)i;
     return &plain_row;
 }
-__attribute__((weak)) void kernel_grid(const struct tb_kernel *kernel,
-                                       const struct tb_gemm_params *params, unsigned grid[3])
+__attribute__((weak)) int kernel_refit(const struct tb_caps *caps, int kernel,
+                                       const struct tb_gemm_params *params, const bool *barred)
+{
+    (void)caps;
+    (void)params;
+    return kernel == 0 && !barred[0] ? 0 : -1;
+}
+__attribute__((weak)) void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                                         const struct tb_gemm_params *params, struct tb_launch *out)
+{
+    (void)kernel;
+    (void)caps;
+    (void)params;
+    *out = (struct tb_launch){{1, 1, 1}, 1};
+}
+__attribute__((weak)) int32_t kernel_maps(const struct tb_kernel *kernel,
+                                          const struct tb_gemm_params *params,
+                                          struct tb_map maps[3])
 {
     (void)kernel;
     (void)params;
-    grid[0] = grid[1] = grid[2] = 1;
+    memset(maps, 0, 3 * sizeof *maps);
+    return 0;
 }
 
 /* The backend asks for the device nodes; this machine may have none. */
@@ -672,16 +690,71 @@ static void launches(void)
     CHECK(calls("cuLibraryUnload") == 1 && calls("cuDevicePrimaryCtxRelease") == 1);
 }
 
+/* Rows that may stand in for row 0, itself included. */
+static int alternatives(void)
+{
+    const struct tb_kernel *first = kernel_row(0);
+    int n = 0;
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = kernel_row(i);
+        n += row->ab == first->ab && row->c == first->c && row->ta == first->ta &&
+             row->tb == first->tb;
+    }
+    return n;
+}
+
+/* The first row of `family`. */
+static int row_of(enum tb_family family)
+{
+    for (int i = 0; i < kernel_count(); i++)
+        if (kernel_row(i)->family == family)
+            return i;
+    return -1;
+}
+
+/* Operands that the tensor copy engine takes, and such that it does not: another row serves those.
+ */
+static void maps(void)
+{
+    struct tb_gemm_params p = {.a = 0x100000,
+                               .b = 0x200000,
+                               .c = 0x300000,
+                               .m = 64,
+                               .n = 64,
+                               .k = 4096,
+                               .lda = 4096,
+                               .ldb = 4096,
+                               .ldc = 64,
+                               .batch = 1,
+                               .alpha = {1, 0}};
+    struct tb_lane *lane;
+    const int row = row_of(TB_SM90);
+    check_ready("Fake GPU 0");
+    CHECK(tb_dev()->bind() == TB_OK && tb_dev()->lane_open(&lane, false) == TB_OK);
+    if (row >= 0) {
+        CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+        CHECK(calls("cuTensorMapEncodeTiled") == 3);
+        p.c += 2; /* C finds its way out without a map */
+        CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+        CHECK(calls("cuTensorMapEncodeTiled") == 5);
+        p.a += 2;
+        CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+        CHECK(calls("cuTensorMapEncodeTiled") == 5);
+        CHECK(calls("cuLaunchKernel") + calls("cuLaunchKernelEx") == 3);
+    }
+    tb_dev()->lane_close(lane);
+}
+
 static void image_refused(void)
 {
     CHECK(launch_row(0) == TB_NO_IMAGE && launch_row(0) == TB_NO_IMAGE);
-    CHECK(calls("cuLibraryLoadData") == 1 && calls("cuLaunchKernel") == 0);
+    CHECK(calls("cuLibraryLoadData") == alternatives() && calls("cuLaunchKernel") == 0);
 }
 
 static void demands_too_much(void)
 {
     CHECK(launch_row(0) == TB_NO_KERNEL && launch_row(0) == TB_NO_KERNEL);
-    CHECK(calls("cuLaunchKernel") == 0 && calls("cuLibraryGetKernel") == 1);
+    CHECK(calls("cuLaunchKernel") == 0 && calls("cuLibraryGetKernel") == alternatives());
 }
 
 static void launch_faults(void)
@@ -795,6 +868,7 @@ static const struct test {
     {"image_refused", image_refused, .env = {"FAKE_CUDA_FAIL=cuLibraryLoadData:209"}},
     {"demands_blocks", demands_too_much, .env = {"FAKE_CUDA_BLOCKS=0"}},
     {"demands_attribute", demands_too_much, .env = {"FAKE_CUDA_FAIL=cuFuncGetAttribute:500"}},
+    {"maps", maps, .env = {NULL}},
     {"launch_faults", launch_faults, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:700"}},
     {"reset_by_program", reset_by_program, .env = {NULL}},
     {"sticky_error", sticky_error, .env = {"FAKE_CUDA_FAIL=cuEventQuery:700:2"}},

@@ -56,8 +56,9 @@ struct gemm_simt {
 
     static constexpr int LINE_A = TB_SMEM_LINE(BM, (int)sizeof(T)), LINE_B = TB_SMEM_LINE(BN, (int)sizeof(T));
     static constexpr int STAGE = BK * (LINE_A + LINE_B);
-    static constexpr bool FOLD = folds<T>;
-    static_assert(!FOLD || TB_FOLD % BK == 0, "a fold falls between two steps");
+    static constexpr int EVERY = fold_every<T>;
+    static constexpr bool FOLD = EVERY > 0;
+    static_assert(EVERY % BK == 0, "a fold falls between two steps");
 
     // First entry of group `g` of this thread in the tile.
     static __device__ int row(int g)
@@ -199,8 +200,8 @@ struct gemm_simt {
             a.load(p.k - done);
             b.load(p.k - done);
             multiply(stages + now, acc);
-            if (FOLD && done % TB_FOLD == 0) {
-                fold(level, done > TB_FOLD, acc);
+            if (FOLD && done % (FOLD ? EVERY : 1) == 0) {
+                fold(level, done > EVERY, acc);
                 zero(acc);
             }
             now = STAGE - now;
@@ -211,7 +212,7 @@ struct gemm_simt {
 #endif
         }
         multiply(stages + now, acc);
-        if (FOLD && p.k > TB_FOLD)
+        if (FOLD && p.k > EVERY)
             unfold(level, acc);
         finish(p, kept, acc);
     }

@@ -8,7 +8,8 @@
  * what a warp stores while it transposes falls into different banks, for every element size. */
 #define TB_SMEM_LINE(WIDTH, ELEM) ((WIDTH) + 16 / (ELEM))
 
-/* Sums in FP32 are moved to a second level after at most this many steps of k. */
+/* Sums in FP32 are moved to a second level after at most this many products: so many steps of k, half as
+ * many where a step adds two (complex). */
 #define TB_FOLD 256
 
 /* FOLD: 1 where a second level is kept. */

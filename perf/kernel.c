@@ -129,7 +129,7 @@ static bool kernel_prepare(struct kernel_job *job)
     return ok;
 }
 
-static bool kernel_launch(const struct kernel_job *job, struct kernel_provider *p, int set)
+static bool kernel_run(const struct kernel_job *job, struct kernel_provider *p, int set)
 {
     const struct perf_case *item = job->item;
     const gpu_ptr a = kernel_operand(job, set, 0), b = kernel_operand(job, set, 1),
@@ -170,7 +170,7 @@ static double kernel_sample(struct kernel_job *job, struct kernel_provider *p)
     if (!gpu_timer_start(&kernel.timer))
         return -1;
     for (int i = 0; i < p->inner; i++) {
-        if (!kernel_launch(job, p, job->next))
+        if (!kernel_run(job, p, job->next))
             return -1;
         job->next = (job->next + 1) % job->sets;
     }
@@ -251,7 +251,7 @@ static bool kernel_check(struct kernel_job *job, struct kernel_provider *p)
         if (ok && (j == 0 || item->beta != 0)) {
             if (item->beta == 0)
                 ok = GPU(cuMemsetD8Async, at_c, 0xff, (size_t)(m * n) * cs, kernel.timer.stream);
-            ok = ok && kernel_launch(job, p, 0);
+            ok = ok && kernel_run(job, p, 0);
         }
         ok = ok && kernel_fetch(column, 1, m, job->c, c);
         for (int i = 0; ok && i < KERNEL_SAMPLES; i++) {

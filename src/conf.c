@@ -160,7 +160,7 @@ enum {
 };
 static char pending[ROWS][512]; /* complaints, kept until the log's own settings are known */
 static int pendings;
-static char *copies[ROWS];
+static char *copies[ROWS] __attribute__((used)); /* so that none of them is lost */
 static int copied;
 
 static void keep(const char *line)

@@ -407,7 +407,7 @@ static void copier_work(struct tb_copier *self)
             pthread_mutex_unlock(&pool->lock);
             chunk_settle(self, oldest->busy ? oldest : newest);
             pthread_mutex_lock(&pool->lock);
-        } else if (pool->stop) {
+        } else if (pool->stop_copiers) {
             break;
         } else {
             pool_idle(pool);
@@ -553,7 +553,7 @@ static struct tb_job *job_dequeue(struct tb_pool *pool)
     return job;
 }
 
-static bool server_work(struct tb_server *self)
+static void server_work(struct tb_server *self)
 {
     struct tb_pool *pool = pool_get();
     enum tb_status status = server_open(self);
@@ -565,7 +565,7 @@ static bool server_work(struct tb_server *self)
                 job_close(job, status);
                 server_retire(self);
                 pthread_mutex_unlock(&pool->lock);
-                return false;
+                return;
             }
             pthread_mutex_unlock(&pool->lock);
             job_run(self, job);
@@ -579,7 +579,6 @@ static bool server_work(struct tb_server *self)
         }
     }
     pthread_mutex_unlock(&pool->lock);
-    return true;
 }
 
 /* --- The caller --- */

@@ -164,7 +164,7 @@ static bool thread_start(pthread_t *thread, void *(*body)(void *), void *arg)
 }
 
 static void (*copier_life)(struct tb_copier *);
-static bool (*server_life)(struct tb_server *);
+static void (*server_life)(struct tb_server *);
 
 static void chunk_close(struct tb_chunk *chunk)
 {
@@ -234,10 +234,8 @@ static void *copier_main(void *arg)
     }
     pthread_cond_broadcast(&pool.moved);
     pthread_mutex_unlock(&pool.lock);
-    if (status == TB_OK) {
+    if (status == TB_OK)
         copier_life(self);
-        copier_close(self);
-    }
     return NULL;
 }
 
@@ -312,12 +310,11 @@ void server_retire(struct tb_server *self)
 static void *server_main(void *arg)
 {
     struct tb_server *self = arg;
-    if (server_life(self))
-        server_close(self);
+    server_life(self);
     return NULL;
 }
 
-bool pool_serve(struct tb_pool *p, bool (*serve)(struct tb_server *self))
+bool pool_serve(struct tb_pool *p, void (*serve)(struct tb_server *self))
 {
     bool any = false;
     if (!server_life)
@@ -503,8 +500,8 @@ void pool_give(struct tb_slab *slab)
     slab->used = false;
     pool.last_used_ns = pool_now_ns();
     pthread_cond_broadcast(&pool.freed);
-    /* The copiers may all have gone to sleep while the slab was in use, for as long as nothing comes:
-     * one of them is to see to the memory that is idle from now on. */
+    /* The copiers may all have gone to sleep while the slab was in use, for as long as nothing
+     * comes: one of them is to see to the memory that is idle from now on. */
     pthread_cond_signal(&pool.work);
     pthread_mutex_unlock(&pool.lock);
 }
@@ -531,7 +528,7 @@ void pool_idle(struct tb_pool *p)
         pool_wait_until(&p->work, &p->lock, until);
         return;
     }
-    while (!p->stop && slabs_idle() && slab_release())
+    while (!p->stop_copiers && slabs_idle() && slab_release())
         ;
 }
 
@@ -549,8 +546,20 @@ void pool_close(void)
     for (int i = 0; i < TB_SERVERS_MAX; i++)
         if (p->server[i].alive)
             pthread_join(p->server[i].thread, NULL);
+    pthread_mutex_lock(&p->lock);
+    p->stop_copiers = true;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < p->copiers; i++)
         pthread_join(p->copier[i].thread, NULL);
+    /* Only now: a job that was given up is let go of when its threads come to it, and until then
+     * any of them may wait for an event of any other. */
+    for (int i = 0; i < p->copiers; i++)
+        if (p->copier[i].state == TB_COPIER_UP)
+            copier_close(&p->copier[i]);
+    for (int i = 0; i < TB_SERVERS_MAX; i++)
+        if (p->server[i].ready)
+            server_close(&p->server[i]);
     for (int i = 0; i < TB_SLABS_MAX; i++)
         if (p->slab[i].bytes)
             tb_dev()->free(p->slab[i].base);

@@ -75,7 +75,8 @@ struct tb_pool {
     pthread_cond_t moved;  /* servers: a step moved on, or copiers came or failed */
     pthread_cond_t freed;  /* device memory came back */
     _Atomic pid_t pid;     /* of the process the threads belong to; 0: none started */
-    bool stop;
+    bool stop;             /* service threads are to end, once they have let go of their jobs */
+    bool stop_copiers; /* and then the copiers: until then a job may wait for what they issued */
     enum tb_status broken; /* why nothing more may be started, or TB_OK */
     int copiers, copiers_failed;
     enum tb_status copier_status;
@@ -103,8 +104,8 @@ void pool_limit(size_t bytes); /* sets it outright */
  */
 enum tb_status pool_start(struct tb_pool *pool, void (*copy)(struct tb_copier *self));
 /* Sees to a service thread for the jobs that are queued. False: there is none at all. Lock held.
- * `serve` is the thread's life; false: it has retired. */
-bool pool_serve(struct tb_pool *pool, bool (*serve)(struct tb_server *self));
+ * `serve` is the life of the thread. */
+bool pool_serve(struct tb_pool *pool, void (*serve)(struct tb_server *self));
 
 /* Opens lanes and events of a service thread, on it. Where that failed the thread retires (lock
  * held): its entry belongs to nobody then, and may be taken by the next. */

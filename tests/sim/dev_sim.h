@@ -11,13 +11,13 @@
 #include <stdint.h>
 
 enum sim_fail {
-  SIM_FAIL_NONE,
-  SIM_FAIL_ONCE, /* the n-th call of the seam fails, its operation is not done
-                  */
-  SIM_FAIL_EVER, /* and so does every later one */
-  SIM_FAIL_LATE /* the n-th transfer or kernel fails when it runs; the device is
-                 * lost from then on
-                 */
+    SIM_FAIL_NONE,
+    SIM_FAIL_ONCE, /* the n-th call of the seam fails, its operation is not done
+                    */
+    SIM_FAIL_EVER, /* and so does every later one */
+    SIM_FAIL_LATE  /* the n-th transfer or kernel fails when it runs; the device is
+                    * lost from then on
+                    */
 };
 
 /* From now on: operations counted anew. */
@@ -29,17 +29,26 @@ bool sim_hanging(void);
 void sim_release(void);
 void sim_seed(uint64_t seed);
 
+/* Memory of the program itself, as cudaMalloc, cudaMallocManaged or cudaHostAlloc would give it;
+ * with or without an open device. Device memory faults when the host touches it; the functions
+ * below read and write it. TB_DEVICE_FAR is device memory that no kernel may touch. */
+void *sim_user_alloc(enum tb_where where, size_t bytes);
+void sim_user_free(void *at);
+void sim_user_read(void *to, const void *from, size_t bytes);
+void sim_user_write(void *to, const void *from, size_t bytes);
+
 struct sim_counts {
-  long calls, launches, copies_in, copies_out;
-  double bytes_in, bytes_out;
-  long allocs, pins, lanes, events; /* alive */
-  size_t bytes, bytes_peak;         /* of device memory */
+    long calls, launches, copies_in, copies_out;
+    double bytes_in, bytes_out;
+    long allocs, pins, lanes, events; /* alive */
+    size_t bytes, bytes_peak;         /* of device memory */
+    long fetches, puts, follows;
 };
 struct sim_counts sim_counts(void);
 
 /* The reference product behind the launches, on host addresses. */
-void sim_gemm(enum tb_type ab, enum tb_type c, const struct tb_gemm_params *p,
-              const void *a, const void *b, void *out);
+void sim_gemm(enum tb_type ab, enum tb_type c, const struct tb_gemm_params *p, const void *a,
+              const void *b, void *out);
 float sim_half_to_float(uint16_t bits);
 uint16_t sim_float_to_half(float x);
 float sim_bf16_to_float(uint16_t bits);

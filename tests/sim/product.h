@@ -9,32 +9,36 @@
 #include <stdbool.h>
 
 struct spec {
-  enum tb_type ab, c;
-  char ta, tb;
-  int64_t m, n, k;
-  int64_t gap; /* rows between the columns that belong to nobody */
-  double alpha, beta;
-  int64_t batch; /* 0 and 1: one product */
-  bool lists;    /* matrices of a batch by list, else by stride */
-  bool share_a;  /* one A for the whole batch */
-  bool nan_c;    /* C full of NaN; beta must be 0 */
-  unsigned seed;
+    enum tb_type ab, c;
+    char ta, tb;
+    int64_t m, n, k;
+    int64_t gap; /* rows between the columns that belong to nobody */
+    double alpha, beta;
+    int64_t batch; /* 0 and 1: one product */
+    bool lists;    /* matrices of a batch by list, else by stride */
+    bool share_a;  /* one A for the whole batch */
+    bool nan_c;    /* C full of NaN; beta must be 0 */
+    unsigned seed;
+    enum tb_where where[3]; /* of A, B, C: the matrices lie there, `data` is a
+                               mirror */
 };
 
 struct product {
-  struct spec spec;
-  struct tb_call call;
-  struct matrix {
-    char *map, *data,
-        *copy; /* mapping with guards; first byte; what it held at the start */
-    size_t map_bytes, bytes;
-    int64_t ld, rows, cols, stride;
-    const void **list;
-  } x[3]; /* A, B, C */
+    struct spec spec;
+    struct tb_call call;
+    struct matrix {
+        char *map, *data, *copy; /* mapping with guards; first byte; what it held at the start */
+        size_t map_bytes, bytes;
+        int64_t ld, rows, cols, stride;
+        const void **list;
+        char *far; /* the program's memory on the device, or NULL */
+    } x[3];        /* A, B, C */
 };
 
 void product_open(struct product *p, const struct spec *spec);
 void product_close(struct product *p);
+void product_pull(struct product *p); /* the mirrors are as the device has it */
+void product_push(struct product *p);
 void product_reset(struct product *p); /* C as it was */
 /* Computes a rectangle of C as a CPU BLAS would, from what C holds now. */
 void product_rect(struct product *p, const struct tb_rect *rect);

@@ -421,25 +421,24 @@ double call_bytes_in(const struct tb_call *call)
     return bytes * (double)call->batch;
 }
 
-/* i * stride may exceed 2^31 elements: 64-bit all the way. */
-static const char *item(const void *base, int64_t i, int64_t stride, enum tb_type type)
+/* i * stride may exceed 2^31 elements, and a matrix of no elements may lie at NULL: integer
+ * arithmetic. */
+static uintptr_t item(const void *base, int64_t i, int64_t stride, enum tb_type type)
 {
-    return (const char *)base + i * stride * (int64_t)call_elem_bytes(type);
+    return (uintptr_t)base + (uintptr_t)(i * stride * (int64_t)call_elem_bytes(type));
 }
 
 const void *call_a(const struct tb_call *call, int64_t i)
 {
-    return call->alist ? call->alist[i] : item(call->a, i, call->stride_a, call->ab);
+    return call->alist ? call->alist[i] : (const void *)item(call->a, i, call->stride_a, call->ab);
 }
 
 const void *call_b(const struct tb_call *call, int64_t i)
 {
-    return call->blist ? call->blist[i] : item(call->b, i, call->stride_b, call->ab);
+    return call->blist ? call->blist[i] : (const void *)item(call->b, i, call->stride_b, call->ab);
 }
 
 void *call_c(const struct tb_call *call, int64_t i)
 {
-    if (call->clist)
-        return call->clist[i];
-    return (char *)call->c + i * call->stride_c * (int64_t)call_elem_bytes(call->c_type);
+    return call->clist ? call->clist[i] : (void *)item(call->c, i, call->stride_c, call->c_type);
 }

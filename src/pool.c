@@ -503,6 +503,9 @@ void pool_give(struct tb_slab *slab)
     slab->used = false;
     pool.last_used_ns = pool_now_ns();
     pthread_cond_broadcast(&pool.freed);
+    /* The copiers may all have gone to sleep while the slab was in use, for as long as nothing comes:
+     * one of them is to see to the memory that is idle from now on. */
+    pthread_cond_signal(&pool.work);
     pthread_mutex_unlock(&pool.lock);
 }
 

@@ -1,7 +1,12 @@
 # Tests. Unit tests are Criterion programs of the same name as the module; tests that Criterion cannot host
 # (threads under TSan, fork, exit) are plain main() programs; scripts do the rest. 77 is a skip.
 TEST_EXTENSIONS = .sh
-SH_LOG_COMPILER = /bin/bash
+SH_LOG_COMPILER = $(LOG_COMPILER) /bin/bash
+if SANITIZE
+# A finding in a child process of a test must not hide behind the status of its parent.
+LOG_COMPILER = /bin/bash $(srcdir)/tests/lib/sanitized.sh
+endif
+EXTRA_DIST += tests/lib/sanitized.sh
 AM_TESTS_ENVIRONMENT = \
 	export TB_SRCDIR='$(abs_top_srcdir)' TB_BUILDDIR='$(abs_top_builddir)' CC='$(CC)' FC='$(FC)' \
 	  TB_SANITIZE='$(TB_SANITIZE)';

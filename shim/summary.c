@@ -3,10 +3,12 @@
  * most need to see, so it does not wait for a first call. Silent and idle otherwise. */
 #include "../src/conf.h"
 #include "../src/log.h"
+#include "../src/trace.h"
 #include <stdlib.h>
 
 __attribute__((destructor)) static void summary(void)
 {
+    trace_flush();
     if (secure_getenv("TILEBLAS_VERBOSE") == NULL)
         return;
     conf_get();

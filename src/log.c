@@ -22,7 +22,7 @@ uint64_t log_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void expand_pid(const char *text, char *out, size_t room)
+void log_expand_pid(const char *text, char *out, size_t room)
 {
     size_t used = 0;
     for (; *text != '\0' && used + 24 < room; text++) {
@@ -38,7 +38,7 @@ static void expand_pid(const char *text, char *out, size_t room)
 
 void log_configure(const struct tb_conf *conf)
 {
-    expand_pid(conf->log, log_path, sizeof log_path);
+    log_expand_pid(conf->log, log_path, sizeof log_path);
     atomic_store(&level_wanted, conf->verbose);
 }
 

@@ -30,6 +30,9 @@ void log_call(const struct tb_call *call, const struct tb_outcome *outcome);
 /* The summary; called by the one destructor. Silent unless TILEBLAS_VERBOSE is 1 or more. */
 void log_summary(void);
 
+/* Copies a file name; %p becomes the process id. */
+void log_expand_pid(const char *text, char *out, size_t room);
+
 uint64_t log_now_ns(void); /* monotonic clock */
 
 #endif

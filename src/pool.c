@@ -531,7 +531,7 @@ void pool_idle(struct tb_pool *p)
         pool_wait_until(&p->work, &p->lock, until);
         return;
     }
-    while (!p->stop && slabs_idle() && slab_release())
+    while (!p->stop && p->broken == TB_OK && slabs_idle() && slab_release())
         ;
 }
 

@@ -418,6 +418,71 @@ Test(faults, late_with_little_memory)
     countdown(&fault_spec, SIM_FAIL_LATE, 6000, false);
 }
 
+/* Memory runs out at every place where it can: the call is right, and so is the next one. */
+Test(faults, memory)
+{
+    long n = 1;
+    for (bool more = true; more; n++) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", n % 2);
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_MEMORY, n);
+        const enum tb_status status = attempt(&p, 1 << 20, &rects);
+        more = sim_failed();
+        cr_expect(product_right(&p), "no memory at %ld, status %s", n, tb_status_text(status));
+        sim_fail(SIM_FAIL_NONE, 0);
+        pool_limit(4000000);
+        product_reset(&p);
+        cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK, "the call after %ld", n);
+        cr_expect(product_right(&p), "the call after %ld", n);
+        product_close(&p);
+        device_down();
+    }
+    cr_expect_gt(n, 30, "only %ld places", n);
+}
+
+/* The program resets the device between two calls: nothing of ours on it is touched any more. */
+Test(faults, reset)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    product_reset(&p);
+    usleep(20000); /* all threads idle */
+    sim_reset();
+    const long calls = sim_counts().calls;
+    pool_idle_ns = 1000000;
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
+    cr_expect(product_right(&p));
+    cr_expect(exec_broken());
+    product_reset(&p);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
+    cr_expect(product_right(&p));
+    usleep(20000);
+    cr_expect_eq(sim_counts().calls, calls, "%ld calls", sim_counts().calls - calls);
+    product_close(&p);
+    device_down();
+}
+
+/* The same in the middle of a call. */
+Test(faults, reset_midway)
+{
+    for (long n = 1; n < 200; n += 7) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", false);
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_EVER, n);
+        attempt(&p, 1 << 20, &rects);
+        cr_expect(product_right(&p), "reset at %ld", n);
+        product_close(&p);
+        device_down();
+    }
+}
+
 Test(faults, on_the_caller)
 {
     static const struct spec spec = {.ab = TB_F32,
@@ -478,8 +543,8 @@ Test(faults, hang, .timeout = 120)
         struct product p;
         int64_t rects;
         device_up("8", "256", "4000000", false);
-        exec_queue_ns = 20000000;
-        exec_watchdog_ns = 20000000;
+        exec_queue_ns = 100000000; /* longer than a loaded machine makes a thread wait */
+        exec_watchdog_ns = 100000000;
         sim_seed((uint64_t)n);
         product_open(&p, &fault_spec);
         sim_hang(n);

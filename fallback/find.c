@@ -35,8 +35,9 @@ static bool spelled_wide(const char *name)
            (n > 3 && strcmp(name + n - 3, "_64") == 0);
 }
 
-/* shgemm took bfloat16 in OpenBLAS 0.3.10 and takes IEEE half since 0.3.31. Its gemmt of 0.3.26 gives
- * wrong results and crashes (row-major, conjugated); the one beside gemmtr, from 0.3.29 on, is another. */
+/* shgemm took bfloat16 in OpenBLAS 0.3.10 and takes IEEE half since 0.3.31. Its gemmt of 0.3.26
+ * gives wrong results and crashes (row-major, conjugated); the one beside gemmtr, from 0.3.29 on,
+ * is another. */
 static bool means_what_we_mean(const char *name, const struct tb_object *owner)
 {
     if (strstr(name, "shgemm"))

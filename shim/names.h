@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every spelling of a routine's name. DOOR(SHAPE, OP, NAME, TYPES, SPELLED, I, STYLE): I is the integer
- * type, STYLE is FORTRAN or CBLAS. Included by C, by the assembler and by the version script alike, so
- * it holds nothing but macros; doors keep the order they have here. */
+ * Every spelling of a routine's name. DOOR(SHAPE, OP, NAME, TYPES, SPELLED, I, STYLE): I is the
+ * integer type, STYLE is FORTRAN or CBLAS. Included by C, by the assembler and by the version
+ * script alike, so it holds nothing but macros; doors keep the order they have here. */
 #ifndef TB_NAMES_H
 #define TB_NAMES_H
 

@@ -86,7 +86,8 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
     struct tb_rect rect;
     inside++;
     for (; offload_undone(&offload, &rect); outcome.rects_on_cpu++)
-        fallback_rect(call, &rect);
+        if (!fallback_rect(call, &rect))
+            fallback_missing(call->name); /* no CPU BLAS to finish with; does not return */
     inside--;
     if (outcome.rects_on_cpu > 0)
         pass->judgement.reason = offload.reason;

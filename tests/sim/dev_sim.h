@@ -11,36 +11,36 @@
 #include <stdint.h>
 
 enum sim_fail {
-  SIM_FAIL_NONE,
-  SIM_FAIL_ONCE, /* the n-th call of the seam fails, its operation is not done
-                  */
-  SIM_FAIL_EVER, /* and so does every later one */
-  SIM_FAIL_LATE /* the n-th transfer or kernel fails when it runs; the device is
-                 * lost from then on
-                 */
+    SIM_FAIL_NONE,
+    SIM_FAIL_ONCE, /* the n-th call of the seam fails, its operation is not done
+                    */
+    SIM_FAIL_EVER, /* and so does every later one */
+    SIM_FAIL_LATE  /* the n-th transfer or kernel fails when it runs; the device is
+                    * lost from then on
+                    */
 };
 
 /* From now on: operations counted anew. */
 void sim_fail(enum sim_fail mode, long n);
-bool sim_failed(void); /* it has come to that */
-void sim_hang(long n); /* the n-th call of the seam from now on does not return
-                          before sim_release() */
+bool sim_failed(void);     /* it has come to that */
+void sim_hang(long n);     /* the n-th call of the seam from now on does not return
+                              before sim_release() */
 void sim_hang_all(long n); /* and neither does any later one */
 bool sim_hanging(void);
 void sim_release(void);
 void sim_seed(uint64_t seed);
 
 struct sim_counts {
-  long calls, launches, copies_in, copies_out;
-  double bytes_in, bytes_out;
-  long allocs, pins, lanes, events; /* alive */
-  size_t bytes, bytes_peak;         /* of device memory */
+    long calls, launches, copies_in, copies_out;
+    double bytes_in, bytes_out;
+    long allocs, pins, lanes, events; /* alive */
+    size_t bytes, bytes_peak;         /* of device memory */
 };
 struct sim_counts sim_counts(void);
 
 /* The reference product behind the launches, on host addresses. */
-void sim_gemm(enum tb_type ab, enum tb_type c, const struct tb_gemm_params *p,
-              const void *a, const void *b, void *out);
+void sim_gemm(enum tb_type ab, enum tb_type c, const struct tb_gemm_params *p, const void *a,
+              const void *b, void *out);
 float sim_half_to_float(uint16_t bits);
 uint16_t sim_float_to_half(float x);
 float sim_bf16_to_float(uint16_t bits);

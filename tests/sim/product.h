@@ -9,28 +9,27 @@
 #include <stdbool.h>
 
 struct spec {
-  enum tb_type ab, c;
-  char ta, tb;
-  int64_t m, n, k;
-  int64_t gap; /* rows between the columns that belong to nobody */
-  double alpha, beta;
-  int64_t batch; /* 0 and 1: one product */
-  bool lists;    /* matrices of a batch by list, else by stride */
-  bool share_a;  /* one A for the whole batch */
-  bool nan_c;    /* C full of NaN; beta must be 0 */
-  unsigned seed;
+    enum tb_type ab, c;
+    char ta, tb;
+    int64_t m, n, k;
+    int64_t gap; /* rows between the columns that belong to nobody */
+    double alpha, beta;
+    int64_t batch; /* 0 and 1: one product */
+    bool lists;    /* matrices of a batch by list, else by stride */
+    bool share_a;  /* one A for the whole batch */
+    bool nan_c;    /* C full of NaN; beta must be 0 */
+    unsigned seed;
 };
 
 struct product {
-  struct spec spec;
-  struct tb_call call;
-  struct matrix {
-    char *map, *data,
-        *copy; /* mapping with guards; first byte; what it held at the start */
-    size_t map_bytes, bytes;
-    int64_t ld, rows, cols, stride;
-    const void **list;
-  } x[3]; /* A, B, C */
+    struct spec spec;
+    struct tb_call call;
+    struct matrix {
+        char *map, *data, *copy; /* mapping with guards; first byte; what it held at the start */
+        size_t map_bytes, bytes;
+        int64_t ld, rows, cols, stride;
+        const void **list;
+    } x[3]; /* A, B, C */
 };
 
 void product_open(struct product *p, const struct spec *spec);

@@ -1,16 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * call.c: the strict check with the numbers BLAS users know, row-major normalization, flops and bytes. */
+ * call.c: the strict check with the numbers BLAS users know, row-major normalization, flops and
+ * bytes. */
 #include <criterion/criterion.h>
 #include <string.h>
 #include "../../src/call.h"
 
-static struct tb_call gemm(char ta, char tb, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb,
-                           int64_t ldc)
+static struct tb_call gemm(char ta, char tb, int64_t m, int64_t n, int64_t k, int64_t lda,
+                           int64_t ldb, int64_t ldc)
 {
-    return (struct tb_call){.name = "dgemm_", .op = TB_GEMM, .ab = TB_F64, .c_type = TB_F64,
-                            .alpha_type = TB_F64, .beta_type = TB_F64, .ta = ta, .tb = tb, .m = m,
-                            .n = n, .k = k, .alpha.d = {1}, .beta.d = {0}, .lda = lda, .ldb = ldb,
-                            .ldc = ldc, .batch = 1};
+    return (struct tb_call){.name = "dgemm_",
+                            .op = TB_GEMM,
+                            .ab = TB_F64,
+                            .c_type = TB_F64,
+                            .alpha_type = TB_F64,
+                            .beta_type = TB_F64,
+                            .ta = ta,
+                            .tb = tb,
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .alpha.d = {1},
+                            .beta.d = {0},
+                            .lda = lda,
+                            .ldb = ldb,
+                            .ldc = ldc,
+                            .batch = 1};
 }
 
 static const struct {
@@ -43,9 +57,9 @@ static const struct {
 Test(call, check_gemm)
 {
     for (size_t i = 0; i < sizeof gemm_cases / sizeof gemm_cases[0]; i++) {
-        const struct tb_call c = gemm(gemm_cases[i].ta, gemm_cases[i].tb, gemm_cases[i].m,
-                                      gemm_cases[i].n, gemm_cases[i].k, gemm_cases[i].lda,
-                                      gemm_cases[i].ldb, gemm_cases[i].ldc);
+        const struct tb_call c =
+            gemm(gemm_cases[i].ta, gemm_cases[i].tb, gemm_cases[i].m, gemm_cases[i].n,
+                 gemm_cases[i].k, gemm_cases[i].lda, gemm_cases[i].ldb, gemm_cases[i].ldc);
         cr_assert_eq(call_check(&c), gemm_cases[i].info, "%s: %d, not %d", gemm_cases[i].what,
                      call_check(&c), gemm_cases[i].info);
     }
@@ -98,8 +112,18 @@ Test(call, check_strided)
 
 Test(call, check_triangular_and_symmetric)
 {
-    struct tb_call c = {.op = TB_TRSM, .ab = TB_F64, .c_type = TB_F64, .side = 'L', .uplo = 'U',
-                        .ta = 'N', .diag = 'N', .m = 3, .n = 4, .lda = 3, .ldc = 3, .batch = 1};
+    struct tb_call c = {.op = TB_TRSM,
+                        .ab = TB_F64,
+                        .c_type = TB_F64,
+                        .side = 'L',
+                        .uplo = 'U',
+                        .ta = 'N',
+                        .diag = 'N',
+                        .m = 3,
+                        .n = 4,
+                        .lda = 3,
+                        .ldc = 3,
+                        .batch = 1};
     cr_assert_eq(call_check(&c), 0);
     c.ldc = 2;
     cr_assert_eq(call_check(&c), 11);
@@ -118,8 +142,17 @@ Test(call, check_triangular_and_symmetric)
     c.side = 'X';
     cr_assert_eq(call_check(&c), 1);
 
-    struct tb_call s = {.op = TB_SYRK, .ab = TB_C64, .c_type = TB_C64, .uplo = 'L', .ta = 'C', .m = 3,
-                        .n = 3, .k = 2, .lda = 3, .ldc = 3, .batch = 1};
+    struct tb_call s = {.op = TB_SYRK,
+                        .ab = TB_C64,
+                        .c_type = TB_C64,
+                        .uplo = 'L',
+                        .ta = 'C',
+                        .m = 3,
+                        .n = 3,
+                        .k = 2,
+                        .lda = 3,
+                        .ldc = 3,
+                        .batch = 1};
     cr_assert_eq(call_check(&s), 2, "zsyrk knows no 'C'");
     s.op = TB_HERK;
     cr_assert_eq(call_check(&s), 0, "zherk does");
@@ -144,12 +177,25 @@ Test(call, row_major_illegal_flags_stay_illegal)
         enum tb_op op;
         enum tb_type type;
         char ta;
-    } wrong[] = {{TB_SYRK, TB_C64, 'C'}, {TB_SYR2K, TB_C32, 'C'}, {TB_HERK, TB_C64, 'T'},
-                 {TB_HER2K, TB_C32, 'T'}, {TB_SYRK, TB_F64, '?'}};
+    } wrong[] = {{TB_SYRK, TB_C64, 'C'},
+                 {TB_SYR2K, TB_C32, 'C'},
+                 {TB_HERK, TB_C64, 'T'},
+                 {TB_HER2K, TB_C32, 'T'},
+                 {TB_SYRK, TB_F64, '?'}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct tb_call c = {.op = wrong[i].op, .ab = wrong[i].type, .c_type = wrong[i].type,
-                            .alpha_type = wrong[i].type, .row_major = true, .uplo = 'U',
-                            .ta = wrong[i].ta, .m = 3, .n = 3, .k = 2, .lda = 3, .ldb = 3, .ldc = 3,
+        struct tb_call c = {.op = wrong[i].op,
+                            .ab = wrong[i].type,
+                            .c_type = wrong[i].type,
+                            .alpha_type = wrong[i].type,
+                            .row_major = true,
+                            .uplo = 'U',
+                            .ta = wrong[i].ta,
+                            .m = 3,
+                            .n = 3,
+                            .k = 2,
+                            .lda = 3,
+                            .ldb = 3,
+                            .ldc = 3,
                             .batch = 1};
         call_normalize(&c);
         cr_assert_eq(call_check(&c), 2, "row %zu", i);
@@ -174,8 +220,15 @@ Test(call, row_major_gemm_is_the_transposed_product)
 
 Test(call, row_major_her2k_conjugates_alpha)
 {
-    struct tb_call c = {.op = TB_HER2K, .ab = TB_C64, .c_type = TB_C64, .alpha_type = TB_C64,
-                        .alpha.d = {2, 3}, .row_major = true, .uplo = 'L', .ta = 'N', .batch = 1};
+    struct tb_call c = {.op = TB_HER2K,
+                        .ab = TB_C64,
+                        .c_type = TB_C64,
+                        .alpha_type = TB_C64,
+                        .alpha.d = {2, 3},
+                        .row_major = true,
+                        .uplo = 'L',
+                        .ta = 'N',
+                        .batch = 1};
     call_normalize(&c);
     cr_assert(c.alpha.d[0] == 2 && c.alpha.d[1] == -3 && c.ta == 'C' && c.uplo == 'U');
 }
@@ -185,8 +238,15 @@ Test(call, half_scalars)
     static const struct {
         uint16_t bits;
         double value;
-    } halves[] = {{0x3c00, 1}, {0xbc00, -1}, {0x0001, 0x1p-24}, {0x8001, -0x1p-24}, {0x03ff, 1023 * 0x1p-24},
-                  {0x0400, 0x1p-14}, {0x7bff, 65504}, {0x0000, 0}, {0x3555, 0.333251953125}};
+    } halves[] = {{0x3c00, 1},
+                  {0xbc00, -1},
+                  {0x0001, 0x1p-24},
+                  {0x8001, -0x1p-24},
+                  {0x03ff, 1023 * 0x1p-24},
+                  {0x0400, 0x1p-14},
+                  {0x7bff, 65504},
+                  {0x0000, 0},
+                  {0x3555, 0.333251953125}};
     double v[2];
     for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++) {
         scalar_widen(TB_F16, &(union tb_scalar){.h = halves[i].bits}, v);
@@ -229,7 +289,13 @@ Test(call, trivial)
     c.alpha.d[0] = 1;
     c.batch = 0;
     cr_assert(call_is_trivial(&c));
-    struct tb_call t = {.op = TB_TRSM, .ab = TB_F64, .c_type = TB_F64, .alpha_type = TB_F64,
-                        .alpha.d = {1}, .m = 3, .n = 3, .batch = 1};
+    struct tb_call t = {.op = TB_TRSM,
+                        .ab = TB_F64,
+                        .c_type = TB_F64,
+                        .alpha_type = TB_F64,
+                        .alpha.d = {1},
+                        .m = 3,
+                        .n = 3,
+                        .batch = 1};
     cr_assert_not(call_is_trivial(&t), "trsm has no k");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * conf.c: every row's default parses, good values are taken, bad ones cost one line and the default. */
+ * conf.c: every row's default parses, good values are taken, bad ones cost one line and the
+ * default. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,13 +85,16 @@ Test(conf, good_values)
 }
 
 static const char *const bad[][2] = {
-    {"TILEBLAS_ROUTE", "fpga"},  {"TILEBLAS_ROUTE", "gpu "},  {"TILEBLAS_MATH", "1"},
-    {"TILEBLAS_MEMORY", "-1"},   {"TILEBLAS_MEMORY", "0"},    {"TILEBLAS_MEMORY", "64MB"},
-    {"TILEBLAS_MEMORY", "120%"}, {"TILEBLAS_MEMORY", "0%"},   {"TILEBLAS_MEMORY", "lots"},
-    {"TILEBLAS_MEMORY", "9999999999999T"},                    {"TILEBLAS_MEMORY", "1.2.3M"},
-    {"TILEBLAS_THREADS", "-4"},  {"TILEBLAS_THREADS", "1e3"}, {"TILEBLAS_THREADS", "99999"},
-    {"TILEBLAS_VERIFY", "2"},    {"TILEBLAS_VERIFY", "nan"},  {"TILEBLAS_VERBOSE", "4"},
-    {"TILEBLAS_VERBOSE", "yes"}, {"TILEBLAS_START", "never"}, {"TILEBLAS_RESIDENCY", "on"},
+    {"TILEBLAS_ROUTE", "fpga"},    {"TILEBLAS_ROUTE", "gpu "},
+    {"TILEBLAS_MATH", "1"},        {"TILEBLAS_MEMORY", "-1"},
+    {"TILEBLAS_MEMORY", "0"},      {"TILEBLAS_MEMORY", "64MB"},
+    {"TILEBLAS_MEMORY", "120%"},   {"TILEBLAS_MEMORY", "0%"},
+    {"TILEBLAS_MEMORY", "lots"},   {"TILEBLAS_MEMORY", "9999999999999T"},
+    {"TILEBLAS_MEMORY", "1.2.3M"}, {"TILEBLAS_THREADS", "-4"},
+    {"TILEBLAS_THREADS", "1e3"},   {"TILEBLAS_THREADS", "99999"},
+    {"TILEBLAS_VERIFY", "2"},      {"TILEBLAS_VERIFY", "nan"},
+    {"TILEBLAS_VERBOSE", "4"},     {"TILEBLAS_VERBOSE", "yes"},
+    {"TILEBLAS_START", "never"},   {"TILEBLAS_RESIDENCY", "on"},
 };
 
 Test(conf, bad_values)
@@ -100,10 +104,11 @@ Test(conf, bad_values)
         const struct tb_conf c = parse(bad[i][0], bad[i][1]);
         cr_assert_eq(complaints, 1, "%s=%s", bad[i][0], bad[i][1]);
         cr_assert(strstr(last, bad[i][0]) != NULL && strstr(last, bad[i][1]) != NULL, "%s", last);
-        cr_assert(c.route == defaults.route && c.math == defaults.math && c.start == defaults.start &&
-                  c.memory.bytes == defaults.memory.bytes && c.threads == defaults.threads &&
-                  c.memory.percent == defaults.memory.percent && c.verify == defaults.verify &&
-                  c.verbose == defaults.verbose && c.residency == defaults.residency);
+        cr_assert(c.route == defaults.route && c.math == defaults.math &&
+                  c.start == defaults.start && c.memory.bytes == defaults.memory.bytes &&
+                  c.threads == defaults.threads && c.memory.percent == defaults.memory.percent &&
+                  c.verify == defaults.verify && c.verbose == defaults.verbose &&
+                  c.residency == defaults.residency);
     }
 }
 

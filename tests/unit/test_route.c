@@ -1,15 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * route.c: forced routes, states of the device, and estimates that have to come out on the right side on
- * shapes whose winner is known by a wide margin (measured on the H200 host). */
+ * route.c: forced routes, states of the device, and estimates that have to come out on the right
+ * side on shapes whose winner is known by a wide margin (measured on the H200 host). */
 #include <criterion/criterion.h>
 #include <math.h>
 #include "../../src/route.h"
 
 static struct tb_call gemm(enum tb_type type, int64_t m, int64_t n, int64_t k)
 {
-    return (struct tb_call){.name = "gemm", .op = TB_GEMM, .ab = type, .c_type = type,
-                            .alpha_type = type, .beta_type = type, .ta = 'N', .tb = 'N', .m = m,
-                            .n = n, .k = k, .lda = m, .ldb = k, .ldc = m, .batch = 1,
+    return (struct tb_call){.name = "gemm",
+                            .op = TB_GEMM,
+                            .ab = type,
+                            .c_type = type,
+                            .alpha_type = type,
+                            .beta_type = type,
+                            .ta = 'N',
+                            .tb = 'N',
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .lda = m,
+                            .ldb = k,
+                            .ldc = m,
+                            .batch = 1,
                             .alpha = {.d = {1}}};
 }
 
@@ -37,7 +49,8 @@ Test(route, states_of_the_device)
         const struct tb_choice c = route_choose(&big, &f, &automatic);
         cr_assert(c.where == TB_ON_CPU && c.reason == cases[i].reason);
         cr_assert(route_is_final(c.reason));
-        cr_assert_eq(route_choose(&big, &f, &forced).where, TB_ON_CPU, "forcing does not make a GPU");
+        cr_assert_eq(route_choose(&big, &f, &forced).where, TB_ON_CPU,
+                     "forcing does not make a GPU");
     }
     struct tb_facts f = facts(TB_DEVICE_READY, 16);
     f.has_kernel = false;
@@ -63,11 +76,11 @@ Test(route, known_winners)
         int threads;
         enum tb_side side;
     } cases[] = {
-        {TB_F32, 4096, 4096, 4096, 16, TB_ON_GPU},  {TB_F64, 4096, 4096, 4096, 16, TB_ON_GPU},
-        {TB_F64, 2048, 2048, 2048, 16, TB_ON_GPU},  {TB_C64, 1024, 1024, 1024, 16, TB_ON_GPU},
+        {TB_F32, 4096, 4096, 4096, 16, TB_ON_GPU}, {TB_F64, 4096, 4096, 4096, 16, TB_ON_GPU},
+        {TB_F64, 2048, 2048, 2048, 16, TB_ON_GPU}, {TB_C64, 1024, 1024, 1024, 16, TB_ON_GPU},
         {TB_F64, 256, 256, 256, 16, TB_ON_CPU}, /* 0.13 ms there */
-        {TB_F32, 128, 128, 128, 1, TB_ON_CPU},      {TB_F32, 4096, 4096, 4, 16, TB_ON_CPU},
-        {TB_F64, 1000000, 8, 8, 16, TB_ON_CPU},     {TB_F64, 2048, 2048, 2048, 1, TB_ON_GPU},
+        {TB_F32, 128, 128, 128, 1, TB_ON_CPU},     {TB_F32, 4096, 4096, 4, 16, TB_ON_CPU},
+        {TB_F64, 1000000, 8, 8, 16, TB_ON_CPU},    {TB_F64, 2048, 2048, 2048, 1, TB_ON_GPU},
         {TB_F64, 16384, 1, 16384, 16, TB_ON_CPU},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -100,11 +113,13 @@ Test(route, rates_scale_with_the_device)
 {
     struct tb_rates h200, consumer;
     route_default_rates(&(struct tb_caps){.sms = 132, .fp64_ratio = 2, .clock_mhz = 1980}, &h200);
-    route_default_rates(&(struct tb_caps){.sms = 66, .fp64_ratio = 64, .clock_mhz = 1980}, &consumer);
+    route_default_rates(&(struct tb_caps){.sms = 66, .fp64_ratio = 64, .clock_mhz = 1980},
+                        &consumer);
     cr_assert(fabs(consumer.gpu[TB_F32] / h200.gpu[TB_F32] - 0.5) < 1e-9);
     cr_assert(fabs(consumer.gpu[TB_F64] / h200.gpu[TB_F64] - 1.0 / 64) < 1e-9);
     /* On such a card a host with many cores keeps dgemm. */
-    struct tb_facts f = {.device = TB_DEVICE_READY, .has_kernel = true, .cpu_threads = 16, .rates = consumer};
+    struct tb_facts f = {
+        .device = TB_DEVICE_READY, .has_kernel = true, .cpu_threads = 16, .rates = consumer};
     const struct tb_call c = gemm(TB_F64, 4096, 4096, 4096);
     cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_CPU);
 }

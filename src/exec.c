@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Runs plans: a service thread per call issues the products, the copiers carry panels and tiles. A
  * step is taken up once the steps it waits for were issued; the device orders the rest by events.
- * Decides nothing about order or memory (plan.c, pool.c). Called by run.c.
+ * Decides nothing about order or memory (plan.c, pool.c). Called by offload.c.
  *
  * Rules. (1) Everything in struct tb_job but `guard` is under the pool's lock, which is never held
  * across a device call or a copy. (2) The caller's memory is touched only between job_enter() and
@@ -15,7 +15,7 @@
 #include "pool.h"
 #include "stage.h"
 
-int64_t exec_queue_ns = INT64_C(2000000000);
+int64_t exec_queue_ns = INT64_C(2000000000), exec_standstill_ns = INT64_C(8000000000);
 int64_t exec_watchdog_ns = INT64_C(60000000000);
 
 static const unsigned abandoned_bit = 1u << 31;
@@ -660,7 +660,7 @@ static bool standstill(struct tb_pool *pool)
         return false;
     if (pool->stuck_since == 0)
         pool->stuck_since = now;
-    return now - pool->stuck_since > 4 * exec_queue_ns;
+    return now - pool->stuck_since > exec_standstill_ns;
 }
 
 static enum tb_status job_wait(struct tb_job *job, int64_t patience_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Runs a plan on the device. C is written to host memory in whole pieces, and only when the device
  * work behind a piece and its way back are known good; what is left after a fault is told to the
- * caller, who has the CPU compute it. Called by run.c, from any number of threads. */
+ * caller, who has the CPU compute it. Called by offload.c, from any number of threads. */
 #ifndef TB_EXEC_H
 #define TB_EXEC_H
 
@@ -33,7 +33,8 @@ enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
 bool undone_next(struct tb_undone *undone, struct tb_rect *rect);
 void undone_free(struct tb_undone *undone);
 
-/* Limits, for tests: to get device and memory; beyond ten times the estimate. */
-extern int64_t exec_queue_ns, exec_watchdog_ns;
+/* Limits, for tests: to get device and memory; beyond ten times the estimate; and how long calls may
+ * wait without any having begun until the device counts as standing still. */
+extern int64_t exec_queue_ns, exec_watchdog_ns, exec_standstill_ns;
 
 #endif

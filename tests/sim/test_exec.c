@@ -413,6 +413,7 @@ Test(faults, standstill, .timeout = 60)
         device_up("8", "256", "4000000", false);
         exec_queue_ns = 20000000;
         exec_watchdog_ns = 20000000;
+        exec_standstill_ns = 80000000;
         product_open(&p, &fault_spec);
         sim_hang_all(n);
         for (; status == TB_BUSY && calls < 20; calls++) {
@@ -430,6 +431,7 @@ Test(faults, standstill, .timeout = 60)
     }
     exec_queue_ns = 2000000000;
     exec_watchdog_ns = 60000000000;
+    exec_standstill_ns = 8000000000;
 }
 
 Test(exec, a_child_leaves_it_alone)

@@ -89,13 +89,6 @@ bool scalar_is_zero(enum tb_type type, const union tb_scalar *s)
     return v[0] == 0 && v[1] == 0;
 }
 
-bool scalar_is_one(enum tb_type type, const union tb_scalar *s)
-{
-    double v[2];
-    scalar_widen(type, s, v);
-    return v[0] == 1 && v[1] == 0;
-}
-
 static void swap_i64(int64_t *x, int64_t *y)
 {
     const int64_t t = *x;

@@ -80,9 +80,8 @@ bool call_is_complex(enum tb_type type);
 const char *call_type_name(enum tb_type type);
 const char *call_op_name(enum tb_op op);
 
-/* Is the scalar zero (of either sign), one? alpha as double pair, exactly. */
+/* Is the scalar zero, of either sign? Its value as a pair (re, im), exactly. */
 bool scalar_is_zero(enum tb_type type, const union tb_scalar *s);
-bool scalar_is_one(enum tb_type type, const union tb_scalar *s);
 void scalar_widen(enum tb_type type, const union tb_scalar *s, double out[2]);
 
 /* Turns a row-major call into the equal column-major one (A and B, m and n, uplo, side, trans

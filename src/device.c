@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The one device of the process: which one, whether it is up, when it is given up. Works on the
- * seam of dev.h alone, so it serves every device. Decides nothing about calls; run.c asks it.
+ * seam of dev.h alone, so it serves every device. Decides nothing about calls; offload.c asks it.
  *
  * State and owner live in one atomic word, so a child can tell that its parent's device is not its
  * own without a lock that the parent may have held. The lock below is for waiting and for texts

@@ -3,7 +3,7 @@
  * square where A and B stay on the device (each byte crosses once), else tile by tile of C with the
  * panels of A and B streaming through a few slots. Both come from one walk over the tiles with a
  * cache of panels, so a step that finds its panel on the device already costs nothing. Called by
- * run.c. */
+ * offload.c. */
 #include "plan.h"
 
 #include <stdlib.h>

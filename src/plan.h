@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How a product is cut into tiles of C and panels of A and B, where each lies in a workspace on the
  * device, and in which order they are sent, computed and fetched. Pure: a plan is a value that can
- * be printed and compared; it knows sizes only, no addresses. run.c builds it, exec.c runs it. */
+ * be printed and compared; it knows sizes only, no addresses. offload.c builds it, exec.c runs it. */
 #ifndef TB_PLAN_H
 #define TB_PLAN_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Device memory, threads and staging buffers that all offloaded calls share. Decides how many
- * threads there are and how much memory is held; knows nothing of products. Called by exec.c;
- * pool_forget() by the fork handler. One lock (struct tb_pool), never held while the device is
- * called. */
+ * threads there are and how much memory is held; knows nothing of products. Called by exec.c. A
+ * forked child does not get here: device.c keeps it off the device. One lock (struct tb_pool),
+ * never held while the device is called. */
 #include "pool.h"
 
 #include <dirent.h>

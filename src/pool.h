@@ -128,7 +128,8 @@ extern int64_t pool_idle_ns; /* the while, for tests */
 /* Ends all threads and gives everything back. For tests and for a device that is to be closed; no
  * call may be in progress. */
 void pool_close(void);
-/* In a forked child: forgets everything without touching it. */
+/* Forgets everything without touching it: for a child that is to begin anew, which so far only the
+ * tests do; the library leaves the device alone in such a child. */
 void pool_forget(void);
 
 int64_t pool_now_ns(void);

@@ -33,8 +33,8 @@ enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
 bool undone_next(struct tb_undone *undone, struct tb_rect *rect);
 void undone_free(struct tb_undone *undone);
 
-/* Limits, for tests: to get device and memory; beyond ten times the estimate; and how long calls may
- * wait without any having begun until the device counts as standing still. */
+/* Limits, for tests: to get device and memory; beyond ten times the estimate; and how long calls
+ * may wait without any having begun until the device counts as standing still. */
 extern int64_t exec_queue_ns, exec_watchdog_ns, exec_standstill_ns;
 
 #endif

@@ -25,6 +25,7 @@ struct step_state {
     uint32_t carriers; /* copiers that had one, a bit each */
     uint32_t seen;     /* lanes that already wait for it, a bit each */
     bool issued;
+    bool launched;          /* compute: asked for, whatever became of the event behind it */
     struct tb_event *event; /* compute: behind it */
 };
 
@@ -332,20 +333,24 @@ static enum tb_status task_issue(struct tb_copier *self, struct tb_chunk *chunk,
     const size_t elem = plan->elem[which];
     const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
     const size_t bytes = plan_piece_bytes(&step->range, elem, &piece);
-    const struct tb_copy shape = {
-        .width = bytes, .rows = 1, .dst_pitch = bytes, .src_pitch = bytes};
+    struct tb_copy shape = {.width = bytes, .rows = 1, .dst_pitch = bytes, .src_pitch = bytes};
+    const void *from = chunk->bytes;
     const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
                        plan_piece_offset(&step->range, elem, &piece);
     if (is_upload(step->kind)) {
         if (!job_enter(job))
             return TB_TIMEOUT;
-        stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
+        /* Pinned memory needs no staging on the way in: should the caller give up, it is only read.
+         * On the way back it is staged like all: C is written when a piece is known good. */
+        if (job->call.where[which] != TB_HOST_PINNED ||
+            !stage_rectangle(&job->call, &step->range, which, elem, &piece, &from, &shape))
+            stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
         job_leave(job);
     }
     enum tb_status status = lane_await(job, task->step, self->lane, self->index);
     if (status != TB_OK)
         return status;
-    status = is_upload(step->kind) ? dev->h2d(self->lane, at, chunk->bytes, shape)
+    status = is_upload(step->kind) ? dev->h2d(self->lane, at, from, shape)
                                    : dev->d2h(self->lane, chunk->bytes, at, shape);
     if (status != TB_OK)
         return status;
@@ -429,6 +434,7 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
     enum tb_status status = lane_await(job, i, lane, -1);
     if (status == TB_OK)
         status = dev->launch(lane, job->plan.kernel, &params);
+    job->state[i].launched = status == TB_OK;
     *event = self->event[step->lane][self->turn[step->lane]++ % TB_RING];
     if (status == TB_OK)
         status = dev->record(*event, lane);
@@ -468,11 +474,56 @@ static enum tb_status engine_status(const struct tb_pool *pool)
     return pool->copiers > 0 && pool->copiers_failed == pool->copiers ? pool->copier_status : TB_OK;
 }
 
+/* A C in place: the tiles whose products were launched are there once the lanes are over. */
+static enum tb_status tiles_land(struct tb_server *self, struct tb_job *job)
+{
+    for (int lane = 0; lane < TB_SERVER_LANES; lane++)
+        if (!lane_drain(self->lane[lane], self->event[lane][0]))
+            return TB_DEVICE_FAULT;
+    if (!job_enter(job))
+        return TB_TIMEOUT;
+    for (int32_t i = 0; i < job->plan.count; i++)
+        if (job->state[i].launched && plan_step_commits(&job->plan, plan_step(&job->plan, i)))
+            job->done[plan_step(&job->plan, i)->piece0] = 1;
+    job_leave(job);
+    return TB_OK;
+}
+
+/* Every product of a C in place is issued: waits for the end. Lock held, and let go meanwhile. */
+static void job_land(struct tb_server *self, struct tb_job *job)
+{
+    pthread_mutex_unlock(&pool_get()->lock);
+    const enum tb_status status = tiles_land(self, job);
+    pthread_mutex_lock(&pool_get()->lock);
+    if (status != TB_OK)
+        job_fail(job, status);
+    else
+        job->left = 0;
+}
+
+static bool job_in_place(const struct tb_job *job)
+{
+    const bool *in_place = job->plan.in_place;
+    return in_place[TB_A] || in_place[TB_B] || in_place[TB_C];
+}
+
+/* Operands in place are ready when the program's own work on them is. */
+static enum tb_status lanes_follow(struct tb_server *self, const struct tb_job *job)
+{
+    enum tb_status status = TB_OK;
+    for (int lane = 0; lane < TB_SERVER_LANES && job_in_place(job) && status == TB_OK; lane++)
+        status = tb_dev()->follow(self->lane[lane]);
+    return status;
+}
+
 /* Issues products until all of C is written, or something fails and the copiers have let go. */
 static void job_drive(struct tb_server *self, struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
+    const enum tb_status ready = lanes_follow(self, job);
     pthread_mutex_lock(&pool->lock);
+    if (ready != TB_OK)
+        job_fail(job, ready);
     job->next = pool->active;
     pool->active = job;
     pthread_cond_broadcast(&pool->work);
@@ -480,7 +531,11 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
         const enum tb_status status = engine_status(pool);
         if (status != TB_OK)
             job_fail(job, status);
-        else if (!compute_next(self, job))
+        else if (compute_next(self, job))
+            continue;
+        else if (job->plan.in_place[TB_C] && job->compute_at == job->plan.count)
+            job_land(self, job);
+        else
             pthread_cond_wait(&pool->moved, &pool->lock);
     }
     struct tb_job **at = &pool->active;
@@ -535,6 +590,8 @@ static void job_run(struct tb_server *self, struct tb_job *job)
         status = job->status;
         if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
             engine_break(status);
+        else if (status != TB_OK && job->plan.in_place[TB_C])
+            (void)tiles_land(self, job);
         if (!job_abandoned(job))
             pool_give(job->slab);
     }

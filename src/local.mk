@@ -9,6 +9,7 @@ libtbcore_la_SOURCES = \
 	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/smem.h \
 	src/log.c src/log.h \
 	src/offload.c src/offload.h \
+	src/place.c src/place.h \
 	src/plan.c src/plan.h \
 	src/pool.c src/pool.h \
 	src/route.c src/route.h src/routines.def \

@@ -63,6 +63,16 @@ enum tb_operand_id plan_operand(enum tb_step_kind kind)
     return TB_C;
 }
 
+bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step)
+{
+    return step->kind == (plan->in_place[TB_C] ? TB_COMPUTE : TB_DOWNLOAD);
+}
+
+size_t plan_commit_chunk(const struct tb_plan *plan)
+{
+    return plan->in_place[TB_C] ? SIZE_MAX / 2 : plan->chunk;
+}
+
 const struct tb_step *plan_step(const struct tb_plan *plan, int32_t i)
 {
     return (plan->many ? plan->many : plan->few) + i;
@@ -152,6 +162,8 @@ static struct tb_panel panel_of(const struct tb_call *call, const struct tb_plan
 static double slot_bytes(const struct tb_call *call, const struct tb_plan *plan,
                          const struct sizing *size, enum tb_operand_id which)
 {
+    if (plan->in_place[which])
+        return 0;
     const bool flip = which == TB_A ? transposed(call->ta) : which == TB_B && transposed(call->tb);
     const int64_t rows[] = {size->m, size->k, size->m}, cols[] = {size->k, size->n, size->n};
     const double column = (double)(flip ? cols[which] : rows[which]) * (double)plan->elem[which];
@@ -173,6 +185,18 @@ static double sizing_bytes(const struct tb_call *call, const struct tb_plan *pla
     return bytes;
 }
 
+static bool all_in_place(const struct tb_plan *plan)
+{
+    return plan->in_place[TB_A] && plan->in_place[TB_B] && plan->in_place[TB_C];
+}
+
+/* May a tile be the sum of several launches? In 16 bits it would be rounded in between; in the
+ * caller's own C a fault in between would leave neither the old nor the new. */
+static bool may_split(const struct tb_call *call, const struct tb_plan *plan)
+{
+    return call->c_type != TB_F16 && call->c_type != TB_BF16 && !plan->in_place[TB_C];
+}
+
 /* A side cut into equal parts, not into full ones and a rest. */
 static int64_t even_tile(int64_t side, int64_t tile)
 {
@@ -185,8 +209,13 @@ static int64_t even_tile(int64_t side, int64_t tile)
 /* The tile a device likes: large enough to fill it, small enough that computing starts early. A
  * thin C gets long tiles. */
 static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
-                         struct sizing *size)
+                         const struct tb_plan *plan, struct sizing *size)
 {
+    if (all_in_place(plan)) { /* nothing to overlap with */
+        size->m = call->m;
+        size->n = call->n;
+        return;
+    }
     const int64_t longest = max64(call->m, call->n);
     if (caps->tile > 0) {
         size->m = min64(caps->tile, call->m);
@@ -207,6 +236,11 @@ static int64_t group_of(const struct tb_call *call, const struct tb_caps *caps,
 {
     if (call->batch == 1 || size->m < call->m || size->n < call->n)
         return 1;
+    if ((call->alist && plan->in_place[TB_A]) || (call->blist && plan->in_place[TB_B]) ||
+        (call->clist && plan->in_place[TB_C]))
+        return 1; /* a launch knows matrices at equal distances */
+    if (all_in_place(plan))
+        return min64(call->batch, GROUP_MAX);
     struct sizing one = {size->m, size->n, size->k, 1, {1, 1, 1}};
     const double item = sizing_bytes(call, plan, &one);
     double target = item * (double)call->batch / 8;
@@ -250,6 +284,8 @@ static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, d
 static void grow(const struct tb_call *call, const struct tb_plan *plan, double memory,
                  struct sizing *size, enum tb_operand_id which, double most)
 {
+    if (plan->in_place[which])
+        return;
     const double free = memory - sizing_bytes(call, plan, size);
     const double more = free / slot_bytes(call, plan, size, which);
     const double most_here = most < RING_MAX ? most : RING_MAX;
@@ -262,8 +298,7 @@ static bool size_tile(const struct tb_call *call, const struct tb_plan *plan, do
                       int64_t side, double ring, struct sizing *size)
 {
     static const int64_t deeps[] = {INT64_MAX, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16};
-    /* A sum in 16 bits must not be rounded in between. */
-    const bool split = call->c_type != TB_F16 && call->c_type != TB_BF16;
+    const bool split = may_split(call, plan);
     const int64_t floor = max64(call->m, call->n) > 256 ? 256 : 16;
     size->m = even_tile(call->m, side);
     size->n = even_tile(call->n, side);
@@ -297,7 +332,7 @@ static bool size_stream(const struct tb_call *call, const struct tb_caps *caps,
 {
     static const int64_t sides[] = {8192, 6144, 4096, 3072, 2048, 1536, 1024,
                                     768,  512,  256,  128,  64,   32,   16};
-    const bool split = call->c_type != TB_F16 && call->c_type != TB_BF16;
+    const bool split = may_split(call, plan);
     size->group = 1;
     for (int ring = split ? 4 : 2; ring >= 2; ring -= 2)
         for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
@@ -372,6 +407,8 @@ static int32_t panel_bring(struct walk *walk, enum tb_operand_id which, int64_t 
                            const struct tb_panel *range)
 {
     struct cache *cache = &walk->cache[which];
+    if (walk->plan->in_place[which])
+        return -1;
     if (cache->where[key] >= 0)
         return cache->where[key];
     const int32_t s = cache_victim(cache);
@@ -399,10 +436,11 @@ static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_
     const struct tb_panel c = panel_of(walk->call, plan, TB_C, g, i, j, p);
     const int64_t ga = plan->a_shared ? 0 : g, gb = plan->b_shared ? 0 : g;
     const int32_t sa = panel_bring(walk, TB_A, (ga * plan->tiles_m + i) * plan->tiles_k + p, &a);
-    struct slot_state *slot_a = &walk->cache[TB_A].slot[sa];
+    struct slot_state none = {.upload = -1};
+    struct slot_state *slot_a = sa < 0 ? &none : &walk->cache[TB_A].slot[sa];
     slot_a->used = ++walk->uses;
     const int32_t sb = panel_bring(walk, TB_B, (gb * plan->tiles_n + j) * plan->tiles_k + p, &b);
-    struct slot_state *slot_b = &walk->cache[TB_B].slot[sb];
+    struct slot_state *slot_b = sb < 0 ? &none : &walk->cache[TB_B].slot[sb];
     slot_b->used = walk->uses;
     const int32_t index = plan->count;
     struct tb_step *step = step_add(walk, TB_COMPUTE, slot, &c);
@@ -415,6 +453,8 @@ static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_
     step->waits_on[0] = slot_a->upload;
     step->waits_on[1] = slot_b->upload;
     step->waits_on[2] = before;
+    if (plan->in_place[TB_C])
+        step->piece0 = plan->pieces++;
     slot_a->user[step->lane] = index;
     slot_b->user[step->lane] = index;
 }
@@ -427,7 +467,7 @@ static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
     const struct tb_panel c = panel_of(walk->call, plan, TB_C, g, i, j, 0);
     const int32_t slot = (int32_t)(walk->tile % plan->slots[TB_C].count);
     int32_t before = walk->fetched[slot];
-    if (walk->beta) {
+    if (walk->beta && !plan->in_place[TB_C]) {
         const int32_t index = plan->count;
         struct tb_step *step = step_add(walk, TB_UPLOAD_C, slot, &c);
         step->waits_on[0] = before;
@@ -437,13 +477,15 @@ static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
         const int64_t p = walk->tile % 2 ? plan->tiles_k - 1 - q : q;
         part_emit(walk, g, i, j, p, q == 0, slot, q == 0 ? before : -1);
     }
+    walk->tile++;
+    if (plan->in_place[TB_C])
+        return;
     const int32_t index = plan->count;
     struct tb_step *step = step_add(walk, TB_DOWNLOAD, slot, &c);
     step->waits_on[0] = index - 1;
     step->piece0 = plan->pieces;
     plan->pieces += plan_pieces(&c, plan->elem[TB_C], plan->chunk);
     walk->fetched[slot] = index;
-    walk->tile++;
 }
 
 /* With each new panel of B the column of tiles above the diagonal, with each new panel of A the
@@ -551,10 +593,13 @@ static enum tb_status layout(const struct tb_call *call, const struct sizing *si
             panel_of(call, plan, (enum tb_operand_id)which, 0, 0, 0, 0); /* the first is full */
         plan->slots[which].offset = plan->bytes;
         plan->slots[which].count = (int32_t)size->slots[which];
-        plan->slots[which].bytes =
-            round_up(plan_item_bytes(&box, plan->elem[which]) * (size_t)box.items, 256);
+        if (!plan->in_place[which])
+            plan->slots[which].bytes =
+                round_up(plan_item_bytes(&box, plan->elem[which]) * (size_t)box.items, 256);
         plan->bytes += (size_t)size->slots[which] * plan->slots[which].bytes;
     }
+    if (plan->bytes == 0)
+        plan->bytes = 256; /* a workspace has an address */
     return TB_OK;
 }
 
@@ -588,9 +633,14 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     plan->elem[TB_C] = call_elem_bytes(call->c_type);
     plan->a_shared = call->batch > 1 && !call->alist && call->stride_a == 0;
     plan->b_shared = call->batch > 1 && !call->blist && call->stride_b == 0;
+    bool resident = false;
+    for (int which = 0; which < TB_OPERANDS; which++) {
+        plan->in_place[which] = call->where[which] == TB_DEVICE || call->where[which] == TB_MANAGED;
+        resident = resident || plan->in_place[which];
+    }
 
     struct sizing size = {.k = call->k, .group = 1};
-    natural_tile(call, caps, &size);
+    natural_tile(call, caps, plan, &size);
     size.group = group_of(call, caps, plan, &size, (double)memory);
     plan->whole = size_whole(call, plan, (double)memory, &size);
     if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
@@ -615,7 +665,7 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
         return status;
     }
     steps_single(&walk);
-    plan->on_caller = caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
+    plan->on_caller = !resident && caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
     return TB_OK;
 }
 

@@ -36,7 +36,7 @@ struct tb_step {
     struct tb_panel range;           /* compute and download: of C */
     int64_t k0, k;                   /* compute: its part of the sum */
     bool first;                      /* compute: of its tile; beta belongs to this one */
-    int64_t piece0;                  /* download: number of its first piece within the plan */
+    int64_t piece0; /* download, compute of a C in place: its first piece within the plan */
 };
 
 /* Slots of one operand: equal boxes in the workspace, each holds one panel at a time. */
@@ -52,13 +52,14 @@ struct tb_plan {
     bool whole; /* every byte of A and B crosses once, in growing squares */
     struct tb_slots slots[TB_OPERANDS];
     size_t elem[TB_OPERANDS];
-    size_t bytes;            /* of the workspace */
-    size_t chunk;            /* no piece is larger */
-    int kernel;              /* row of kernels.def */
-    bool a_shared, b_shared; /* one matrix for the whole batch */
-    bool on_caller;          /* small, and the device allows the caller's own thread */
+    bool in_place[TB_OPERANDS]; /* in device memory already: no slots, no transfers */
+    size_t bytes;               /* of the workspace */
+    size_t chunk;               /* no piece is larger */
+    int kernel;                 /* row of kernels.def */
+    bool a_shared, b_shared;    /* one matrix for the whole batch */
+    bool on_caller;             /* small, and the device allows the caller's own thread */
     double bytes_in, bytes_out;
-    int64_t pieces; /* of C, over all downloads */
+    int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */
     int32_t count;
     struct tb_step *many; /* the steps, or NULL where `few` holds them */
     struct tb_step few[6];
@@ -90,5 +91,10 @@ struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chu
 /* Its first byte within the panel on the device, and its bytes from there. */
 size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
 size_t plan_piece_bytes(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
+
+/* Does the step bring a part of C into being where the caller wants it, and in pieces of what size?
+ * A tile of a C in place is one piece, computed by one step: old or new, nothing in between. */
+bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step);
+size_t plan_commit_chunk(const struct tb_plan *plan);
 
 #endif

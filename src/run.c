@@ -6,6 +6,7 @@
 #include "conf.h"
 #include "log.h"
 #include "offload.h"
+#include "place.h"
 #include <math.h>
 
 _Atomic double run_small_volume; /* 0 until run_setup(): every call is looked at */
@@ -19,6 +20,12 @@ static __thread int inside __attribute__((tls_model("initial-exec")));
 void run_setup(void)
 {
     atomic_store(&run_small_volume, route_small_volume(conf_get()));
+}
+
+void run_look(void)
+{
+    if (place_shared())
+        atomic_store(&run_small_volume, 0);
 }
 
 /* OpenBLAS's small-matrix kernels read A and B of sgemm and dgemm even where
@@ -37,17 +44,22 @@ struct tb_judgement run_judge(struct tb_call *call)
     call_normalize(call);
     if (call_check(call) != 0)
         return (struct tb_judgement){.where = TB_ON_CPU, .reason = TB_WHY_ILLEGAL};
+    const bool copies = place_find(call);
+    run_look();
     if (call_is_trivial(call))
-        return (struct tb_judgement){
-            .where = TB_ON_CPU, .reason = TB_WHY_TRIVIAL, .k_is_zero = wants_k_zero(call)};
+        return (struct tb_judgement){.where = TB_ON_CPU,
+                                     .reason = TB_WHY_TRIVIAL,
+                                     .k_is_zero = wants_k_zero(call),
+                                     .copies = copies};
     const struct tb_choice choice = offload_choose(call, fallback_threads);
-    if (!log_wants(1) && route_is_final(choice.reason))
+    if (!log_wants(1) && route_is_final(choice.reason) && !place_shared())
         atomic_store(&run_small_volume,
                      HUGE_VAL); /* no call of this process leaves the CPU any more */
     return (struct tb_judgement){.where = choice.where,
                                  .reason = choice.reason,
                                  .est_cpu_ns = choice.est_cpu_ns,
-                                 .est_gpu_ns = choice.est_gpu_ns};
+                                 .est_gpu_ns = choice.est_gpu_ns,
+                                 .copies = copies};
 }
 
 static void log_pass(const struct tb_call *call, const struct tb_pass *pass,
@@ -70,6 +82,33 @@ void run_report(const struct tb_call *call)
     fallback_xerbla(call, call->bad_order ? 0 : info < 0 ? -info : info);
 }
 
+/* What only a working device could still give: the one loss nobody can make good. */
+static void report_lost(const struct tb_call *call)
+{
+    log_line(1,
+             "%s: C is not computed: its operands are on a device that does not answer, or there "
+             "is no memory to copy them to",
+             call->name);
+}
+
+/* A rectangle of C on the CPU; `copies`: through host copies of what it cannot read. */
+static void rect_on_cpu(const struct tb_call *call, const struct tb_rect *rect, bool copies)
+{
+    struct tb_place place;
+    struct tb_rect alone = *rect;
+    if (copies) {
+        alone.item = 0;
+        if (!place_open(call, rect->item, &place)) {
+            report_lost(call);
+            return;
+        }
+    }
+    if (!fallback_rect(copies ? &place.call : call, &alone))
+        fallback_missing(call->name); /* no CPU BLAS to finish with; does not return */
+    if (copies && !place_close(&place, &alone))
+        report_lost(call);
+}
+
 /* The device computes what it can; whatever it leaves undone the CPU computes.
  * True: C is complete.
  */
@@ -80,14 +119,17 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
     if (!offload.started) {
         pass->judgement.where = TB_ON_CPU;
         pass->judgement.reason = offload.reason;
+        pass->lost = offload.hung && pass->judgement.copies;
         return false;
     }
     struct tb_outcome outcome = {.bytes_in = offload.bytes_in, .bytes_out = offload.bytes_out};
     struct tb_rect rect;
     inside++;
-    for (; offload_undone(&offload, &rect); outcome.rects_on_cpu++)
-        if (!fallback_rect(call, &rect))
-            fallback_missing(call->name); /* no CPU BLAS to finish with; does not return */
+    if (offload.hung && pass->judgement.copies)
+        report_lost(call);
+    else
+        for (; offload_undone(&offload, &rect); outcome.rects_on_cpu++)
+            rect_on_cpu(call, &rect, pass->judgement.copies);
     inside--;
     if (outcome.rects_on_cpu > 0)
         pass->judgement.reason = offload.reason;
@@ -112,12 +154,40 @@ static void run_on_own_cpu(struct tb_call *call, struct tb_pass *pass)
     log_pass(call, pass, (struct tb_outcome){0});
 }
 
+/* Operands the CPU cannot read: product by product through host copies. */
+static void run_on_copies(struct tb_call *call, struct tb_pass *pass)
+{
+    bool found = true, got = !pass->lost;
+    inside++;
+    for (int64_t i = 0; found && got && i < call->batch; i++) {
+        struct tb_place place;
+        got = place_open(call, i, &place);
+        if (!got)
+            break;
+        found = fallback_call(&place.call);
+        if (found)
+            got = place_close(&place, NULL);
+        else
+            place_drop(&place);
+    }
+    inside--;
+    if (!found)
+        fallback_missing(call->name); /* does not return */
+    if (!got)
+        report_lost(call);
+    log_pass(call, pass, (struct tb_outcome){0});
+}
+
 struct tb_pass run_enter(struct tb_call *call)
 {
     const bool timed = log_wants(1);
     struct tb_pass pass = {.start_ns = timed ? log_now_ns() : 0, .judgement = run_judge(call)};
     if (pass.judgement.where == TB_ON_GPU && run_on_gpu(call, &pass))
         return pass;
+    if (pass.judgement.copies) {
+        run_on_copies(call, &pass);
+        return pass;
+    }
     if (call->cpu->fn == NULL) {
         run_on_own_cpu(call, &pass);
         return pass;

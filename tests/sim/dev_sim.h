@@ -30,11 +30,20 @@ bool sim_hanging(void);
 void sim_release(void);
 void sim_seed(uint64_t seed);
 
+/* Memory of the program itself, as cudaMalloc, cudaMallocManaged or cudaHostAlloc would give it;
+ * with or without an open device. Device memory faults when the host touches it; the functions
+ * below read and write it. TB_DEVICE_FAR is device memory that no kernel may touch. */
+void *sim_user_alloc(enum tb_where where, size_t bytes);
+void sim_user_free(void *at);
+void sim_user_read(void *to, const void *from, size_t bytes);
+void sim_user_write(void *to, const void *from, size_t bytes);
+
 struct sim_counts {
     long calls, launches, copies_in, copies_out;
     double bytes_in, bytes_out;
     long allocs, pins, lanes, events; /* alive */
     size_t bytes, bytes_peak;         /* of device memory */
+    long fetches, puts, follows;
 };
 struct sim_counts sim_counts(void);
 

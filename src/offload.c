@@ -8,6 +8,7 @@
 #include "kernel.h"
 #include "log.h"
 #include "place.h"
+#include <stdio.h>
 #include "pool.h"
 
 /* A caller may hold the loader's lock, which the start needs too: never wait
@@ -124,6 +125,13 @@ void offload_run(const struct tb_call *asked, struct tb_offload *out)
     out->started = !out->undone.all;
     if (!out->started)
         offload_done(out);
+}
+
+void offload_distrust(const struct tb_call *call)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%s: wrong result, found by TILEBLAS_VERIFY", call->name);
+    device_fault(TB_DEVICE_FAULT, text, true);
 }
 
 bool offload_undone(struct tb_offload *offload, struct tb_rect *rect)

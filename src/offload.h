@@ -26,6 +26,8 @@ struct tb_offload {
 void offload_run(const struct tb_call *asked, struct tb_offload *out);
 /* The next rectangle of C the device could not finish; false: no more. */
 bool offload_undone(struct tb_offload *offload, struct tb_rect *rect);
+/* A result was found wrong: the device is off from now on. */
+void offload_distrust(const struct tb_call *call);
 void offload_done(struct tb_offload *offload); /* frees what offload_run() allocated */
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include "dev.h"
 
 enum { PLACE_A, PLACE_B, PLACE_C, PLACES };
@@ -144,12 +145,12 @@ static struct tb_copy copy_of(const struct matrix *x, size_t to_pitch, size_t fr
 }
 
 /* Replaces one operand by a compact copy. */
-static bool operand_open(struct tb_place *place, int which)
+static bool operand_open(struct tb_place *place, int which, bool read_c)
 {
     struct tb_call *call = &place->call;
     const void *from = base_of(call, which, 0);
     const struct matrix x = matrix_of(call, which);
-    const bool written = which == PLACE_C, read = is_read(call, which);
+    const bool written = which == PLACE_C, read = is_read(call, which) || (written && read_c);
     if (!(read || written) || x.rows <= 0 || x.cols <= 0 || cpu_reads(where_is(from)))
         return true;
     if ((double)x.rows * (double)x.cols * (double)x.elem > 0x1p62)
@@ -174,7 +175,7 @@ static bool operand_open(struct tb_place *place, int which)
     return true;
 }
 
-bool place_open(const struct tb_call *call, int64_t item, struct tb_place *out)
+bool place_open(const struct tb_call *call, int64_t item, bool read_c, struct tb_place *out)
 {
     *out = (struct tb_place){.call = *call, .origin = call, .home = call_c(call, item)};
     struct tb_call *one = &out->call;
@@ -187,7 +188,7 @@ bool place_open(const struct tb_call *call, int64_t item, struct tb_place *out)
     one->batch = 1;
     one->form = TB_ONE;
     for (int which = PLACE_A; which < PLACES; which++)
-        if (!operand_open(out, which)) {
+        if (!operand_open(out, which, read_c)) {
             place_drop(out);
             return false;
         }
@@ -225,6 +226,44 @@ bool place_close(struct tb_place *place, const struct tb_rect *rect)
         }
     place_drop(place);
     return ok;
+}
+
+/* Between C of one product and memory with columns m apart. */
+static bool move_c(const struct tb_call *call, int64_t item, char *compact, bool save)
+{
+    const struct matrix x = matrix_of(call, PLACE_C);
+    const size_t width = (size_t)x.rows * x.elem, pitch = (size_t)x.ld * x.elem;
+    char *home = call_c(call, item);
+    if (!cpu_reads(where_is(home)))
+        return (save ? tb_dev()->fetch(compact, home, copy_of(&x, width, pitch))
+                     : tb_dev()->put(home, compact, copy_of(&x, pitch, width))) == TB_OK;
+    for (size_t j = 0; j < (size_t)x.cols; j++)
+        memcpy(save ? compact + j * width : home + j * pitch,
+               save ? home + j * pitch : compact + j * width, width);
+    return true;
+}
+
+static size_t c_bytes(const struct tb_call *call)
+{
+    return (size_t)call->m * (size_t)call->n * call_elem_bytes(call->c_type);
+}
+
+void *place_save(const struct tb_call *call)
+{
+    char *saved =
+        call_bytes_out(call) < 0x1p62 ? malloc((size_t)call->batch * c_bytes(call)) : NULL;
+    for (int64_t i = 0; saved && i < call->batch; i++)
+        if (!move_c(call, i, saved + (size_t)i * c_bytes(call), true)) {
+            free(saved);
+            return NULL;
+        }
+    return saved;
+}
+
+bool place_restore(const struct tb_call *call, int64_t item, const void *saved)
+{
+    char *from = (char *)(uintptr_t)saved + (size_t)item * c_bytes(call);
+    return move_c(call, item, from, false);
 }
 
 void place_drop(struct tb_place *place)

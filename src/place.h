@@ -22,12 +22,16 @@ struct tb_place {
     void *home;    /* where C is */
 };
 
-/* Copies what product `item` of the call reads. False: out of memory, or the device does not
- * answer; nothing was written, and nothing is held. */
-bool place_open(const struct tb_call *call, int64_t item, struct tb_place *out);
+/* Copies what product `item` of the call reads, and with `read_c` what C holds in any case. False:
+ * out of memory, or the device does not answer; nothing was written, and nothing is held. */
+bool place_open(const struct tb_call *call, int64_t item, bool read_c, struct tb_place *out);
 /* Brings C home, all of it that the routine writes, or only `rect` (of a product), and lets go of
  * the copies. False: C could not be written. */
 bool place_close(struct tb_place *place, const struct tb_rect *rect);
+/* What C holds: m x n of every product, one behind the other. NULL: no memory, or no answer. */
+void *place_save(const struct tb_call *call);
+/* Puts the `item`-th of it back. */
+bool place_restore(const struct tb_call *call, int64_t item, const void *saved);
 /* Lets go without writing. */
 void place_drop(struct tb_place *place);
 

@@ -7,7 +7,9 @@
 #include "log.h"
 #include "offload.h"
 #include "place.h"
+#include "verify.h"
 #include <math.h>
+#include <stdlib.h>
 
 _Atomic double run_small_volume; /* 0 until run_setup(): every call is looked at */
 
@@ -98,7 +100,7 @@ static void rect_on_cpu(const struct tb_call *call, const struct tb_rect *rect, 
     struct tb_rect alone = *rect;
     if (copies) {
         alone.item = 0;
-        if (!place_open(call, rect->item, &place)) {
+        if (!place_open(call, rect->item, false, &place)) {
             report_lost(call);
             return;
         }
@@ -109,14 +111,100 @@ static void rect_on_cpu(const struct tb_call *call, const struct tb_rect *rect, 
         report_lost(call);
 }
 
+/* --- Checking results --- */
+
+/* What a call that is to be checked has to keep. */
+struct watch {
+    bool on;
+    void *old; /* C before the call, where it is read */
+    uint64_t number;
+};
+
+static struct watch watch_open(const struct tb_call *call)
+{
+    static _Atomic uint64_t calls;
+    struct watch watch = {.on = conf_get()->verify > 0};
+    if (!watch.on)
+        return watch;
+    watch.number = atomic_fetch_add(&calls, 1);
+    watch.on = verify_wanted(conf_get()->verify, watch.number);
+    if (watch.on && !scalar_is_zero(call->beta_type, &call->beta)) {
+        watch.old = place_save(call);
+        watch.on = watch.old != NULL;
+    }
+    return watch;
+}
+
+static const void *old_of(const struct watch *watch, const struct tb_call *call, int64_t item)
+{
+    const size_t bytes = (size_t)call->m * (size_t)call->n * call_elem_bytes(call->c_type);
+    return watch->old ? (const char *)watch->old + (size_t)item * bytes : NULL;
+}
+
+static bool result_right(const struct tb_call *call, const struct watch *watch)
+{
+    const bool reduced = conf_get()->math == TB_MATH_TF32;
+    bool right = true;
+    for (int64_t i = 0; right && i < call->batch; i++) {
+        struct tb_place place;
+        if (!place_open(call, i, true, &place))
+            return true; /* nothing known against it */
+        right = verify_product(&place.call, old_of(watch, call, i), reduced,
+                               watch->number + (uint64_t)i);
+        place_drop(&place);
+    }
+    return right;
+}
+
+/* One product on the CPU, through copies of what it cannot read. False: not done; *found: there is
+ * a CPU BLAS. */
+static bool item_on_cpu(const struct tb_call *call, int64_t item, bool *found)
+{
+    struct tb_place place;
+    if (!place_open(call, item, false, &place))
+        return false;
+    *found = fallback_call(&place.call);
+    if (*found)
+        return place_close(&place, NULL);
+    place_drop(&place);
+    return false;
+}
+
+/* A wrong result: the call again, from the C there was, on the CPU. */
+static void compute_again(const struct tb_call *call, const struct watch *watch)
+{
+    bool found = true, done = true;
+    log_line(1, "%s: the result of the GPU failed the check and is computed again on the CPU",
+             call->name);
+    offload_distrust(call);
+    inside++;
+    for (int64_t i = 0; done && i < call->batch; i++)
+        done = (!watch->old || place_restore(call, i, watch->old)) && item_on_cpu(call, i, &found);
+    inside--;
+    if (!done)
+        report_lost(call);
+}
+
+/* True: the result was right, or was not to be checked. */
+static bool watch_close(const struct tb_call *call, struct watch *watch)
+{
+    const bool right = !watch->on || result_right(call, watch);
+    if (!right)
+        compute_again(call, watch);
+    free(watch->old);
+    return right;
+}
+
 /* The device computes what it can; whatever it leaves undone the CPU computes.
  * True: C is complete.
  */
 static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
 {
     struct tb_offload offload;
+    struct watch watch = watch_open(call);
     offload_run(call, &offload);
     if (!offload.started) {
+        free(watch.old);
         pass->judgement.where = TB_ON_CPU;
         pass->judgement.reason = offload.reason;
         pass->lost = offload.hung && pass->judgement.copies;
@@ -133,6 +221,9 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
     inside--;
     if (outcome.rects_on_cpu > 0)
         pass->judgement.reason = offload.reason;
+    watch.on = watch.on && !offload.hung;
+    if (!watch_close(call, &watch))
+        pass->judgement.reason = TB_WHY_FAULT;
     offload_done(&offload);
     log_pass(call, pass, outcome);
     return true;
@@ -159,17 +250,8 @@ static void run_on_copies(struct tb_call *call, struct tb_pass *pass)
 {
     bool found = true, got = !pass->lost;
     inside++;
-    for (int64_t i = 0; found && got && i < call->batch; i++) {
-        struct tb_place place;
-        got = place_open(call, i, &place);
-        if (!got)
-            break;
-        found = fallback_call(&place.call);
-        if (found)
-            got = place_close(&place, NULL);
-        else
-            place_drop(&place);
-    }
+    for (int64_t i = 0; found && got && i < call->batch; i++)
+        got = item_on_cpu(call, i, &found);
     inside--;
     if (!found)
         fallback_missing(call->name); /* does not return */

@@ -5,7 +5,7 @@
  * clocks), bounds and red zones, staging buffers touched too early, leaks. It
  * fails or hangs on demand. Environment, read at open(): TILEBLAS_SIM_SEED,
  * _TILE, _CHUNK, _MEMORY (bytes), _INLINE (0: no calls on the caller's stack),
- * _FAIL=n[+|!], _HANG=n[+], _PLANT=skip-wait|overrun|stray. */
+ * _FAIL=n[+|!], _HANG=n[+], _PLANT=skip-wait|overrun|stray|wrong. */
 #include "dev_sim.h"
 
 #include "../../src/kernel.h"
@@ -90,7 +90,7 @@ static __thread bool bound;
 static __thread char error_text[128];
 
 static struct {
-    bool open, inline_calls, lost, hanging, hang_all, let_go, skip_wait, overrun, stray;
+    bool open, inline_calls, lost, hanging, hang_all, let_go, skip_wait, overrun, stray, wrong;
     int64_t tile, chunk;
     size_t memory;
     uint64_t random, seed;
@@ -423,6 +423,9 @@ static void run_launch(struct tb_lane *lane, const struct op *op)
         sim_gemm(row->ab, row->c, &p, host_of(a, p.a) + (size_t)(i * p.stride_a) * elem,
                  host_of(b, p.b) + (size_t)(i * p.stride_b) * elem,
                  host_of(c, p.c) + (size_t)(i * p.stride_c) * elem_c);
+    /* Planted: one column of the tile is not what it should be. */
+    if (sim.wrong)
+        memset(host_of(c, p.c) + (size_t)(p.n / 2 * p.ldc) * elem_c, 0, (size_t)p.m * elem_c);
     red_check(c);
 }
 
@@ -575,6 +578,7 @@ static void read_environment(void)
     sim.skip_wait = planted && strcmp(planted, "skip-wait") == 0;
     sim.overrun = planted && strcmp(planted, "overrun") == 0;
     sim.stray = planted && strcmp(planted, "stray") == 0;
+    sim.wrong = planted && strcmp(planted, "wrong") == 0;
 }
 
 static enum tb_status sim_open(int ordinal, struct tb_caps *caps)

@@ -15,12 +15,13 @@ EXTRA_libtileblas_sim_la_DEPENDENCIES = shim/preload.map
 sim_libs = libtbsim.la -lm
 sim_support = tests/sim/product.c tests/sim/product.h
 
-check_PROGRAMS += tests/sim/test_exec_threads tests/sim/test_pointers
-TESTS += tests/sim/test_exec_threads tests/sim/pointers.sh
+check_PROGRAMS += tests/sim/test_exec_threads tests/sim/test_pointers tests/sim/test_verify
+TESTS += tests/sim/test_exec_threads tests/sim/pointers.sh tests/sim/verify.sh tests/sim/verify.sh
 tests_sim_test_exec_threads_SOURCES = tests/sim/test_exec_threads.c $(sim_support)
 tests_sim_test_exec_threads_LDADD = $(sim_libs)
 
 tests_sim_test_pointers_LDADD = $(sim_libs)
+tests_sim_test_verify_LDADD = $(sim_libs)
 
 if HAVE_CRITERION
 sim_tests = tests/unit/test_plan tests/sim/test_exec tests/sim/test_detectors

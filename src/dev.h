@@ -54,6 +54,9 @@ struct tb_dev_ops {
     enum tb_status (*launch)(struct tb_lane *lane, int kernel, const struct tb_gemm_params *params);
     enum tb_status (*record)(struct tb_event *event, struct tb_lane *lane);
     enum tb_status (*wait)(struct tb_lane *lane, struct tb_event *event);
+    /* Calls a function of the host as the lane gets there; it must not call the device. Not called
+     * once the device is lost. */
+    enum tb_status (*call)(struct tb_lane *lane, void (*fn)(void *), void *arg);
     enum tb_status (*sync)(struct tb_event *event); /* blocks this thread, without burning CPU */
 
     /* About the program's own memory: usable on any thread, whether or not a device is open, and

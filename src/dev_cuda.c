@@ -489,6 +489,11 @@ static enum tb_status cuda_wait(struct tb_lane *lane, struct tb_event *event)
     return CU(cuStreamWaitEvent, cuda_stream(lane), cuda_event(event), CU_EVENT_WAIT_DEFAULT);
 }
 
+static enum tb_status cuda_call(struct tb_lane *lane, void (*fn)(void *), void *arg)
+{
+    return CU(cuLaunchHostFunc, cuda_stream(lane), fn, arg);
+}
+
 static enum tb_status cuda_sync(struct tb_event *event)
 {
     return CU(cuEventSynchronize, cuda_event(event));
@@ -767,6 +772,7 @@ const struct tb_dev_ops *tb_dev(void)
         .launch = cuda_launch,
         .record = cuda_record,
         .wait = cuda_wait,
+        .call = cuda_call,
         .sync = cuda_sync,
         .where = cuda_where,
         .shared = cuda_shared,

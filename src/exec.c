@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "pool.h"
 #include "stage.h"
+#include "trace.h"
 
 int64_t exec_queue_ns = INT64_C(2000000000), exec_standstill_ns = INT64_C(8000000000);
 int64_t exec_watchdog_ns = INT64_C(60000000000);
@@ -167,6 +168,35 @@ static enum tb_status lane_await(struct tb_job *job, int32_t i, struct tb_lane *
     return status;
 }
 
+/* --- The timeline --- */
+
+/* Of an operation of a lane: before it, and behind it. Nothing depends on it: where it fails the
+ * mark is lost, and the operation tells. */
+static struct trace_mark *lane_begins(struct tb_lane *lane, enum trace_track track, int number,
+                                      const char *name, size_t bytes)
+{
+    struct trace_mark *mark = trace_lane(track, number, name, (int64_t)bytes);
+    if (mark)
+        (void)tb_dev()->call(lane, trace_lane_begins, mark);
+    return mark;
+}
+
+static void lane_ends(struct tb_lane *lane, struct trace_mark *mark)
+{
+    if (mark)
+        (void)tb_dev()->call(lane, trace_lane_ends, mark);
+}
+
+static const char *step_name(enum tb_step_kind kind)
+{
+    static const char *const names[] = {[TB_UPLOAD_A] = "A",
+                                        [TB_UPLOAD_B] = "B",
+                                        [TB_UPLOAD_C] = "C",
+                                        [TB_COMPUTE] = "tile",
+                                        [TB_DOWNLOAD] = "C back"};
+    return names[kind];
+}
+
 /* --- Copiers --- */
 
 static bool is_upload(enum tb_step_kind kind)
@@ -288,7 +318,9 @@ static void task_commit(struct tb_chunk *chunk)
     }
     const size_t elem = job->plan.elem[TB_C];
     const struct tb_piece piece = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
+    const int64_t start = trace_start();
     stage_scatter(&job->call, &step->range, elem, &piece, chunk->bytes);
+    trace_span(start, "copier", "unstage", NULL);
     job->done[step->piece0 + task->piece] = 1;
     job_leave(job);
     task_close(task, TB_OK, true);
@@ -343,15 +375,22 @@ static enum tb_status task_issue(struct tb_copier *self, struct tb_chunk *chunk,
         /* Pinned memory needs no staging on the way in: should the caller give up, it is only read.
          * On the way back it is staged like all: C is written when a piece is known good. */
         if (job->call.where[which] != TB_HOST_PINNED ||
-            !stage_rectangle(&job->call, &step->range, which, elem, &piece, &from, &shape))
+            !stage_rectangle(&job->call, &step->range, which, elem, &piece, &from, &shape)) {
+            const int64_t start = trace_start();
             stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
+            trace_span(start, "copier", "stage", NULL);
+        }
         job_leave(job);
     }
     enum tb_status status = lane_await(job, task->step, self->lane, self->index);
     if (status != TB_OK)
         return status;
+    struct trace_mark *const mark =
+        lane_begins(self->lane, is_upload(step->kind) ? TRACE_H2D : TRACE_D2H, self->index,
+                    step_name(step->kind), bytes);
     status = is_upload(step->kind) ? dev->h2d(self->lane, at, from, shape)
                                    : dev->d2h(self->lane, chunk->bytes, at, shape);
+    lane_ends(self->lane, mark);
     if (status != TB_OK)
         return status;
     chunk->busy = true;
@@ -432,8 +471,13 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
     const struct tb_gemm_params params =
         stage_params(&job->call, &job->plan, step, job->slab->base);
     enum tb_status status = lane_await(job, i, lane, -1);
-    if (status == TB_OK)
+    if (status == TB_OK) {
+        const int number = (int)(self - pool_get()->server) * TB_SERVER_LANES + step->lane;
+        struct trace_mark *const mark =
+            lane_begins(lane, TRACE_KERNEL, number, step_name(step->kind), 0);
         status = dev->launch(lane, job->plan.kernel, &params);
+        lane_ends(lane, mark);
+    }
     job->state[i].launched = status == TB_OK;
     *event = self->event[step->lane][self->turn[step->lane]++ % TB_RING];
     if (status == TB_OK)
@@ -811,8 +855,10 @@ static enum tb_status run_inline(const struct tb_call *call, const struct tb_pla
             product = plan_step(plan, i);
     enum tb_status status = kit->lost ? TB_DEVICE_OFF : kit_open(kit);
     if (status == TB_OK) {
+        const int64_t start = trace_start();
         kit_gather(call, plan, kit->host);
         status = kit_compute(call, plan, kit, product);
+        trace_span(start, "caller", "small product", NULL);
     }
     if (status == TB_OK) {
         const struct tb_piece piece = whole_panel(&product->range);

@@ -15,7 +15,7 @@ libtbcore_la_SOURCES = \
 	src/route.c src/route.h src/routines.def \
 	src/run.c src/run.h \
 	src/stage.c src/stage.h \
-	src/status.c src/status.h src/undone.c src/verify.c src/verify.h src/version.h
+	src/status.c src/status.h src/trace.c src/trace.h src/undone.c src/verify.c src/verify.h src/version.h
 
 # The device of this build: CUDA, or none. The tests' simulated one takes its place in libtileblas-sim.so.
 noinst_LTLIBRARIES += libtbdev.la

@@ -145,7 +145,8 @@ bool route_is_final(enum tb_reason reason)
 
 double route_small_volume(const struct tb_conf *conf)
 {
-    if (conf->verbose > 0 || conf->route == TB_ROUTE_GPU)
+    const bool traced = conf->trace != NULL && conf->trace[0] != '\0';
+    if (conf->verbose > 0 || traced || conf->route == TB_ROUTE_GPU)
         return 0;
     if (conf->route == TB_ROUTE_CPU)
         return HUGE_VAL;

@@ -7,6 +7,7 @@
 #include "log.h"
 #include "offload.h"
 #include "place.h"
+#include "trace.h"
 #include "verify.h"
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ static __thread int inside __attribute__((tls_model("initial-exec")));
 
 void run_setup(void)
 {
+    trace_open(conf_get()->trace);
     atomic_store(&run_small_volume, route_small_volume(conf_get()));
 }
 
@@ -54,7 +56,7 @@ struct tb_judgement run_judge(struct tb_call *call)
                                      .k_is_zero = wants_k_zero(call),
                                      .copies = copies};
     const struct tb_choice choice = offload_choose(call, fallback_threads);
-    if (!log_wants(1) && route_is_final(choice.reason) && !place_shared())
+    if (!log_wants(1) && !trace_on() && route_is_final(choice.reason) && !place_shared())
         atomic_store(&run_small_volume,
                      HUGE_VAL); /* no call of this process leaves the CPU any more */
     return (struct tb_judgement){.where = choice.where,
@@ -71,6 +73,10 @@ static void log_pass(const struct tb_call *call, const struct tb_pass *pass,
     outcome.choice = (struct tb_choice){j->where, j->reason, j->est_cpu_ns, j->est_gpu_ns};
     outcome.ns = (double)(log_now_ns() - pass->start_ns);
     log_call(call, &outcome);
+    trace_span((int64_t)pass->start_ns, "caller", call->name, "%s, %s, m=%lld n=%lld k=%lld",
+               j->where == TB_ON_GPU ? "GPU" : "CPU", route_reason_text(j->reason),
+               (long long)call->m, (long long)call->n, (long long)call->k);
+    trace_flush();
 }
 
 void run_report_argument(const struct tb_call *call, int number)
@@ -188,7 +194,9 @@ static void compute_again(const struct tb_call *call, const struct watch *watch)
 /* True: the result was right, or was not to be checked. */
 static bool watch_close(const struct tb_call *call, struct watch *watch)
 {
+    const int64_t start = watch->on ? trace_start() : 0;
     const bool right = !watch->on || result_right(call, watch);
+    trace_span(start, "caller", "check", NULL);
     if (!right)
         compute_again(call, watch);
     free(watch->old);
@@ -216,8 +224,12 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
     if (offload.hung && pass->judgement.copies)
         report_lost(call);
     else
-        for (; offload_undone(&offload, &rect); outcome.rects_on_cpu++)
+        for (; offload_undone(&offload, &rect); outcome.rects_on_cpu++) {
+            const int64_t start = trace_start();
             rect_on_cpu(call, &rect, pass->judgement.copies);
+            trace_span(start, "caller", "CPU tile", "%lld x %lld", (long long)rect.m,
+                       (long long)rect.n);
+        }
     inside--;
     if (outcome.rects_on_cpu > 0)
         pass->judgement.reason = offload.reason;
@@ -262,7 +274,7 @@ static void run_on_copies(struct tb_call *call, struct tb_pass *pass)
 
 struct tb_pass run_enter(struct tb_call *call)
 {
-    const bool timed = log_wants(1);
+    const bool timed = log_wants(1) || trace_on();
     struct tb_pass pass = {.start_ns = timed ? log_now_ns() : 0, .judgement = run_judge(call)};
     if (pass.judgement.where == TB_ON_GPU && run_on_gpu(call, &pass))
         return pass;

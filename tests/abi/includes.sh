@@ -31,8 +31,8 @@ may() {
 }
 cd "$TB_SRCDIR" || exit 99
 own_shim="doors.h doors.def names.h openblas.def resolve.h fill.h types.h routines.def tileblas.h"
-may shim/*.c shim/*.h shim/*.S shim/*.def -- $own_shim call.h run.h fallback.h log.h conf.h version.h doors.def trampolines.inc.S
-may src/run.c src/run.h -- run.h call.h route.h conf.h log.h offload.h place.h verify.h fallback.h
+may shim/*.c shim/*.h shim/*.S shim/*.def -- $own_shim call.h run.h fallback.h log.h trace.h conf.h version.h doors.def trampolines.inc.S
+may src/run.c src/run.h -- run.h call.h route.h conf.h log.h offload.h place.h trace.h verify.h fallback.h
 may src/verify.c src/verify.h -- verify.h call.h
 may src/place.c src/place.h -- place.h call.h dev.h
 may src/offload.c src/offload.h -- offload.h call.h route.h conf.h device.h kernel.h plan.h exec.h pool.h log.h place.h

@@ -37,7 +37,7 @@ struct tb_event {
     struct mark *mark; /* the latest recording, or NULL */
 };
 
-enum op_kind { OP_IN, OP_OUT, OP_FILL, OP_LAUNCH, OP_RECORD, OP_WAIT };
+enum op_kind { OP_IN, OP_OUT, OP_FILL, OP_LAUNCH, OP_RECORD, OP_WAIT, OP_CALL };
 
 struct op {
     enum op_kind kind;
@@ -51,6 +51,8 @@ struct op {
     size_t bytes;
     int kernel;
     struct tb_gemm_params params;
+    void (*fn)(void *); /* call */
+    void *arg;
 };
 
 struct tb_lane {
@@ -489,6 +491,9 @@ static void run_head(struct tb_lane *lane)
         case OP_WAIT:
             clocks_join(&lane->seen, &op->mark->seen);
             break;
+        case OP_CALL:
+            op->fn(op->arg);
+            break;
         }
     mark_drop(op->mark);
     op->next = sim.spare;
@@ -827,6 +832,10 @@ static enum tb_status copy(struct tb_lane *lane, enum op_kind kind, tb_dptr devi
     const enum tb_status status = seam(in ? "h2d" : "d2h");
     if (status != TB_OK)
         return leave(status);
+    if (!in && sim.fail == SIM_FAIL_OUT && sim.fail_at > 0 && --sim.fail_at == 0) {
+        sim.failed = true;
+        return leave(failure(TB_DEVICE_FAULT, "d2h"));
+    }
     const size_t pitch = in ? shape.src_pitch : shape.dst_pitch;
     const size_t far_pitch = in ? shape.dst_pitch : shape.src_pitch;
     pinned_check(pinned, (shape.rows - 1) * pitch + shape.width, in ? "copy in" : "copy out");
@@ -920,6 +929,19 @@ static enum tb_status sim_wait(struct tb_lane *lane, struct tb_event *event)
         return leave(status);
     op_new(lane, OP_WAIT)->mark = event->mark;
     event->mark->refs++;
+    drift();
+    return leave(TB_OK);
+}
+
+static enum tb_status sim_call(struct tb_lane *lane, void (*fn)(void *), void *arg)
+{
+    pthread_mutex_lock(&lock);
+    const enum tb_status status = seam("call");
+    if (status != TB_OK)
+        return leave(status);
+    struct op *op = op_new(lane, OP_CALL);
+    op->fn = fn;
+    op->arg = arg;
     drift();
     return leave(TB_OK);
 }
@@ -1093,6 +1115,7 @@ const struct tb_dev_ops *tb_dev(void)
         .launch = sim_launch,
         .record = sim_record,
         .wait = sim_wait,
+        .call = sim_call,
         .sync = sim_sync,
         .where = sim_where,
         .shared = sim_shared,

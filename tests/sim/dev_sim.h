@@ -14,6 +14,7 @@ enum sim_fail {
     SIM_FAIL_NONE,
     SIM_FAIL_ONCE, /* the n-th call of the seam fails, its operation is not done
                     */
+    SIM_FAIL_OUT,  /* the same of the n-th copy to the host */
     SIM_FAIL_EVER, /* and so does every later one */
     SIM_FAIL_LATE  /* the n-th transfer or kernel fails when it runs; the device is
                     * lost from then on

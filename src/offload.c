@@ -83,6 +83,13 @@ static bool is_fault(enum tb_status status)
     return status != TB_OK && reason_of_status(status) == TB_WHY_FAULT;
 }
 
+/* No call takes all the memory for itself: short ones pass beside a long one that streams. */
+static size_t room_for(const struct tb_caps *caps)
+{
+    const size_t budget = pool_budget(caps);
+    return budget - budget / 8;
+}
+
 static bool is_far(const struct tb_call *call)
 {
     return call->where[TB_A] == TB_DEVICE_FAR || call->where[TB_B] == TB_DEVICE_FAR ||
@@ -107,7 +114,7 @@ void offload_run(const struct tb_call *asked, struct tb_offload *out)
         out->reason = TB_WHY_OPERANDS;
         return;
     }
-    enum tb_status status = plan_build(call, caps, pool_budget(caps), &out->plan);
+    enum tb_status status = plan_build(call, caps, room_for(caps), &out->plan);
     if (status != TB_OK) {
         out->reason = reason_of_status(status);
         return;

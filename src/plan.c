@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Decides tile sizes, slots and the order of the steps, from sizes alone. Two orders: a growing
- * square where A and B stay on the device (each byte crosses once), else tile by tile of C with the
- * panels of A and B streaming through a few slots. Both come from one walk over the tiles with a
- * cache of panels, so a step that finds its panel on the device already costs nothing. Called by
- * offload.c. */
+ * Decides tile sizes, slots and the order of the steps, from sizes alone. The orders: a growing
+ * square where A and B stay on the device (each byte crosses once), after some parts of k over all
+ * of C where the device is the slower side; else tile by tile of C with the panels of A and B
+ * streaming through a few slots. Both come from one walk over the tiles with a cache of panels, so
+ * a step that finds its panel on the device already costs nothing. Called by offload.c. */
 #include "plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "kernel.h"
+#include "route.h"
 
 enum { STEPS_MAX = 1 << 20, SLOTS_MAX = 4096, RING_MAX = 64, GROUP_MAX = 32768 };
 
@@ -280,6 +281,48 @@ static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, d
     return false;
 }
 
+/* Is it worth while to let parts of k run ahead? Where the device is the slower side it works from
+ * the first part on instead of waiting for whole panels. Where the link is, tiles should rather be
+ * finished, and fetched, as early as they can be; but for a C that is next to nothing. The rates
+ * are the built-in ones: the same call gets the same order, and so the same bits, in every run. */
+static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps)
+{
+    struct tb_rates rates;
+    if (caps->order > 0)
+        return caps->order == 2;
+    route_default_rates(caps, &rates);
+    const double in = call_bytes_in(call), out = call_bytes_out(call);
+    /* A C that is read has to be there first, all of it. */
+    const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.9 : 1.5;
+    return out <= in / 8 || call_flops(call) / rates.gpu[call->ab] > least * in / rates.link_in;
+}
+
+/* With C as a whole on the device too, k can come in parts: each is summed into all of C, so that
+ * the device has work from the first part on. Worth it where there is much to send and to compute.
+ */
+static bool size_panels(const struct tb_call *call, const struct tb_caps *caps,
+                        const struct tb_plan *plan, double memory, struct sizing *size)
+{
+    enum { PARTS = 8 };
+    struct sizing parts = *size;
+    const int64_t least = caps->tile > 0 ? 1 : 256, unit = caps->tile > 0 ? 1 : 128;
+    const double tiles = tile_count(call, size);
+    if (!may_split(call, plan) || call->batch > 1 || tiles < 2 || tiles > SLOTS_MAX ||
+        plan->in_place[TB_A] || plan->in_place[TB_B] || call->k < least * PARTS ||
+        !gains_ahead(call, caps))
+        return false;
+    parts.k = ceil_div(ceil_div(call->k, PARTS), unit) * unit;
+    const int64_t count = ceil_div(call->k, parts.k);
+    parts.slots[TB_A] = ceil_div(call->m, size->m) * count;
+    parts.slots[TB_B] = ceil_div(call->n, size->n) * count;
+    parts.slots[TB_C] = (int64_t)tiles;
+    if (count < 2 || parts.slots[TB_A] > SLOTS_MAX || parts.slots[TB_B] > SLOTS_MAX ||
+        sizing_bytes(call, plan, &parts) > memory)
+        return false;
+    *size = parts;
+    return true;
+}
+
 /* Lets the ring of one operand grow while memory lasts. */
 static void grow(const struct tb_call *call, const struct tb_plan *plan, double memory,
                  struct sizing *size, enum tb_operand_id which, double most)
@@ -459,6 +502,36 @@ static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_
     slot_b->user[step->lane] = index;
 }
 
+/* One part of k of one tile, in the order of the first phase. */
+static void ahead_emit(struct walk *walk, int64_t i, int64_t j, int64_t p)
+{
+    struct tb_plan *plan = walk->plan;
+    const struct tb_panel c = panel_of(walk->call, plan, TB_C, 0, i, j, 0);
+    const int32_t slot = (int32_t)(i * plan->tiles_n + j);
+    int32_t before = -1;
+    if (p == 0 && walk->beta) {
+        before = plan->count;
+        step_add(walk, TB_UPLOAD_C, slot, &c);
+    }
+    walk->tile = slot; /* all parts of a tile on one lane */
+    part_emit(walk, 0, i, j, p, p == 0, slot, before);
+}
+
+/* The parts of k that are left of a tile, and its way back. */
+static void finish_emit(struct walk *walk, int64_t i, int64_t j)
+{
+    struct tb_plan *plan = walk->plan;
+    const struct tb_panel c = panel_of(walk->call, plan, TB_C, 0, i, j, 0);
+    const int32_t slot = (int32_t)(i * plan->tiles_n + j);
+    for (int64_t p = plan->ahead; p < plan->tiles_k; p++)
+        ahead_emit(walk, i, j, p);
+    const int32_t index = plan->count;
+    struct tb_step *step = step_add(walk, TB_DOWNLOAD, slot, &c);
+    step->waits_on[0] = index - 1;
+    step->piece0 = plan->pieces;
+    plan->pieces += plan_pieces(&c, plan->elem[TB_C], plan->chunk);
+}
+
 /* All steps of one tile of C. Neighbours run through k in opposite directions, so that the panels
  * at the turn are still there. */
 static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
@@ -490,15 +563,35 @@ static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
 
 /* With each new panel of B the column of tiles above the diagonal, with each new panel of A the
  * row. */
-static void walk_square(struct walk *walk, int64_t g)
+static void walk_square(struct walk *walk, int64_t x,
+                        void (*emit)(struct walk *walk, int64_t x, int64_t i, int64_t j))
 {
     const struct tb_plan *plan = walk->plan;
     for (int64_t s = 0; s < max64(plan->tiles_m, plan->tiles_n); s++) {
         for (int64_t i = 0; s < plan->tiles_n && i < min64(s, plan->tiles_m); i++)
-            tile_emit(walk, g, i, s);
+            emit(walk, x, i, s);
         for (int64_t j = 0; s < plan->tiles_m && j < min64(s + 1, plan->tiles_n); j++)
-            tile_emit(walk, g, s, j);
+            emit(walk, x, s, j);
     }
+}
+
+static void emit_ahead(struct walk *walk, int64_t p, int64_t i, int64_t j)
+{
+    ahead_emit(walk, i, j, p);
+}
+
+static void emit_finish(struct walk *walk, int64_t unused, int64_t i, int64_t j)
+{
+    (void)unused;
+    finish_emit(walk, i, j);
+}
+
+/* First some parts of k over all of C, then tile by tile the rest. */
+static void walk_panels(struct walk *walk)
+{
+    for (int64_t p = 0; p < walk->plan->ahead; p++)
+        walk_square(walk, p, emit_ahead);
+    walk_square(walk, 0, emit_finish);
 }
 
 /* Row by row (or column by column, where that moves less), turning at the ends. */
@@ -548,8 +641,10 @@ static enum tb_status steps_build(struct walk *walk)
     if (!plan->many)
         goto out;
     for (int64_t g = 0; g < plan->groups; g++)
-        if (plan->whole)
-            walk_square(walk, g);
+        if (plan->ahead > 0)
+            walk_panels(walk);
+        else if (plan->whole)
+            walk_square(walk, g, tile_emit);
         else
             walk_lines(walk, g);
     struct tb_step *tight = realloc(plan->many, (size_t)plan->count * sizeof *plan->many);
@@ -643,6 +738,7 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     natural_tile(call, caps, plan, &size);
     size.group = group_of(call, caps, plan, &size, (double)memory);
     plan->whole = size_whole(call, plan, (double)memory, &size);
+    const bool panels = plan->whole && size_panels(call, caps, plan, (double)memory, &size);
     if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
@@ -654,6 +750,7 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     if (status != TB_OK)
         return status;
 
+    plan->ahead = panels ? max64(plan->tiles_k / 4, 1) : 0;
     const double tiles = tile_count(call, &size);
     struct walk walk = {.call = call, .plan = plan};
     walk.beta = !scalar_is_zero(call->beta_type, &call->beta);

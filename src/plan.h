@@ -49,7 +49,8 @@ struct tb_plan {
     int64_t tile_m, tile_n, tile_k; /* of C, of k */
     int64_t group;                  /* products of the batch that share a tile */
     int64_t tiles_m, tiles_n, tiles_k, groups;
-    bool whole; /* every byte of A and B crosses once, in growing squares */
+    int64_t ahead; /* parts of k that are summed over all of C before any tile is finished */
+    bool whole;    /* every byte of A and B crosses once, in growing squares */
     struct tb_slots slots[TB_OPERANDS];
     size_t elem[TB_OPERANDS];
     bool in_place[TB_OPERANDS]; /* in device memory already: no slots, no transfers */

@@ -4,7 +4,7 @@
  * would let pass: the order of accesses to device memory (a ledger of vector
  * clocks), bounds and red zones, staging buffers touched too early, leaks. It
  * fails or hangs on demand. Environment, read at open(): TILEBLAS_SIM_SEED,
- * _TILE, _CHUNK, _MEMORY (bytes), _INLINE (0: no calls on the caller's stack),
+ * _TILE, _CHUNK, _ORDER, _MEMORY (bytes), _INLINE (0: no calls on the caller's stack),
  * _FAIL=n[+|!], _HANG=n[+], _PLANT=skip-wait|overrun|stray|wrong. */
 #include "dev_sim.h"
 
@@ -94,6 +94,7 @@ static __thread char error_text[128];
 static struct {
     bool open, inline_calls, lost, hanging, hang_all, let_go, skip_wait, overrun, stray, wrong;
     int64_t tile, chunk;
+    int order;
     size_t memory;
     uint64_t random, seed;
     tb_dptr next_base;
@@ -567,6 +568,7 @@ static void read_environment(void)
                *planted = getenv("TILEBLAS_SIM_PLANT");
     sim.tile = number("TILEBLAS_SIM_TILE", 0);
     sim.chunk = number("TILEBLAS_SIM_CHUNK", 0);
+    sim.order = (int)number("TILEBLAS_SIM_ORDER", 0);
     sim.memory = (size_t)number("TILEBLAS_SIM_MEMORY", 1L << 30);
     sim.inline_calls = number("TILEBLAS_SIM_INLINE", 1) != 0;
     sim.seed = (uint64_t)number("TILEBLAS_SIM_SEED", 1);
@@ -611,7 +613,8 @@ static enum tb_status sim_open(int ordinal, struct tb_caps *caps)
                              .driver = 13000,
                              .inline_calls = sim.inline_calls,
                              .tile = sim.tile,
-                             .chunk = sim.chunk};
+                             .chunk = sim.chunk,
+                             .order = sim.order};
     return leave(TB_OK);
 }
 

@@ -115,6 +115,12 @@ Test(exec, every_type_in_tiles)
     every_type(false, "16", 4000000);
 }
 
+Test(exec, every_type_with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
+    every_type(false, "16", 4000000);
+}
+
 Test(exec, every_type_in_odd_tiles)
 {
     every_type(false, "5", 4000000);
@@ -387,6 +393,18 @@ Test(faults, ever)
 
 Test(faults, late)
 {
+    countdown(&fault_spec, SIM_FAIL_LATE, 1 << 20, false);
+}
+
+Test(faults, once_with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
+    countdown(&fault_spec, SIM_FAIL_ONCE, 1 << 20, false);
+}
+
+Test(faults, late_with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
     countdown(&fault_spec, SIM_FAIL_LATE, 1 << 20, false);
 }
 

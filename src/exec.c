@@ -628,7 +628,12 @@ static void job_close(struct tb_job *job, enum tb_status status)
 static void job_run(struct tb_server *self, struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
-    enum tb_status status = pool_take(job->plan.bytes, &job->give_up, job_begun, job, &job->slab);
+    /* The program may have reset the device: every handle of ours is void then. */
+    enum tb_status status = tb_dev()->check();
+    if (status != TB_OK)
+        engine_break(status);
+    else
+        status = pool_take(job->plan.bytes, &job->give_up, job_begun, job, &job->slab);
     if (status == TB_OK) {
         job_drive(self, job);
         status = job->status;
@@ -865,6 +870,15 @@ static enum tb_status run_inline(const struct tb_call *call, const struct tb_pla
         stage_scatter(call, &product->range, plan->elem[TB_C], &piece, kit->host + TB_INLINE_BYTES);
     }
     return status;
+}
+
+bool exec_broken(void)
+{
+    struct tb_pool *pool = pool_get();
+    pthread_mutex_lock(&pool->lock);
+    const bool broken = pool->broken != TB_OK;
+    pthread_mutex_unlock(&pool->lock);
+    return broken;
 }
 
 enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,

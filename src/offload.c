@@ -122,7 +122,7 @@ void offload_run(const struct tb_call *asked, struct tb_offload *out)
     struct tb_exec_stats stats = {0};
     status = exec_run(call, &out->plan, &out->undone, &stats);
     if (is_fault(status))
-        device_fault(status, call->name, status == TB_TIMEOUT || status == TB_DEVICE_OFF);
+        device_fault(status, call->name, exec_broken());
     if (status != TB_OK)
         log_line(3, "%s: %s", call->name, tb_status_text(status));
     out->hung = status == TB_TIMEOUT || status == TB_DEVICE_OFF;

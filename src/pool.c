@@ -528,7 +528,7 @@ void pool_idle(struct tb_pool *p)
         pool_wait_until(&p->work, &p->lock, until);
         return;
     }
-    while (!p->stop_copiers && slabs_idle() && slab_release())
+    while (!p->stop_copiers && p->broken == TB_OK && slabs_idle() && slab_release())
         ;
 }
 

@@ -165,6 +165,24 @@ static enum tb_status seam(const char *what)
     return TB_OK;
 }
 
+/* The same for what may lack memory. */
+static enum tb_status seam_memory(const char *what)
+{
+    const enum tb_status status = seam(what);
+    if (status == TB_OK && sim.fail == SIM_FAIL_MEMORY && sim.fail_at > 0 && --sim.fail_at == 0) {
+        sim.failed = true;
+        return failure(TB_NO_MEMORY, what);
+    }
+    return status;
+}
+
+void sim_reset(void)
+{
+    pthread_mutex_lock(&lock);
+    sim.lost = true;
+    pthread_mutex_unlock(&lock);
+}
+
 static bool failing(void)
 {
     return sim.lost || (sim.fail == SIM_FAIL_EVER && sim.failed);
@@ -656,7 +674,7 @@ static enum tb_status sim_bind(void)
 static enum tb_status sim_alloc(size_t bytes, tb_dptr *out)
 {
     pthread_mutex_lock(&lock);
-    enum tb_status status = seam("alloc");
+    enum tb_status status = seam_memory("alloc");
     if (status == TB_OK && bytes > sim.memory - sim.counts.bytes)
         status = failure(TB_NO_MEMORY, "alloc");
     if (status != TB_OK)
@@ -730,7 +748,7 @@ static enum tb_status sim_mem_free(size_t *bytes)
 static enum tb_status sim_pin(void *host, size_t bytes)
 {
     pthread_mutex_lock(&lock);
-    const enum tb_status status = seam("pin");
+    const enum tb_status status = seam_memory("pin");
     if (status != TB_OK)
         return leave(status);
     struct pin *pin = malloc(sizeof *pin);
@@ -767,7 +785,7 @@ static enum tb_status sim_lane_open(struct tb_lane **out, bool high_priority)
 {
     (void)high_priority;
     pthread_mutex_lock(&lock);
-    const enum tb_status status = seam("lane_open");
+    const enum tb_status status = seam_memory("lane_open");
     if (status != TB_OK)
         return leave(status);
     int id = 1;
@@ -808,7 +826,7 @@ static void sim_lane_close(struct tb_lane *lane)
 static enum tb_status sim_event_open(struct tb_event **out)
 {
     pthread_mutex_lock(&lock);
-    const enum tb_status status = seam("event_open");
+    const enum tb_status status = seam_memory("event_open");
     if (status != TB_OK)
         return leave(status);
     *out = calloc(1, sizeof **out);
@@ -1083,10 +1101,11 @@ static enum tb_status sim_follow(struct tb_lane *lane)
     return leave(status);
 }
 
+/* Fails when the device is gone, and then for good; never once. */
 static enum tb_status sim_check(void)
 {
     pthread_mutex_lock(&lock);
-    return leave(seam("check"));
+    return leave(failing() ? failure(TB_DEVICE_FAULT, "check") : TB_OK);
 }
 
 static const char *sim_last_error(void)

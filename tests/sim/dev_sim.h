@@ -12,17 +12,19 @@
 
 enum sim_fail {
     SIM_FAIL_NONE,
-    SIM_FAIL_ONCE, /* the n-th call of the seam fails, its operation is not done
-                    */
-    SIM_FAIL_OUT,  /* the same of the n-th copy to the host */
-    SIM_FAIL_EVER, /* and so does every later one */
-    SIM_FAIL_LATE  /* the n-th transfer or kernel fails when it runs; the device is
-                    * lost from then on
-                    */
+    SIM_FAIL_ONCE,   /* the n-th call of the seam fails, its operation is not done
+                      */
+    SIM_FAIL_OUT,    /* the same of the n-th copy to the host */
+    SIM_FAIL_MEMORY, /* the n-th call that needs memory: of the device, pinned, a lane, an event */
+    SIM_FAIL_EVER,   /* and so does every later one */
+    SIM_FAIL_LATE    /* the n-th transfer or kernel fails when it runs; the device is
+                      * lost from then on
+                      */
 };
 
 /* From now on: operations counted anew. */
 void sim_fail(enum sim_fail mode, long n);
+void sim_reset(void);      /* as cudaDeviceReset by the program: the device is gone */
 bool sim_failed(void);     /* it has come to that */
 void sim_hang(long n);     /* the n-th call of the seam from now on does not return
                               before sim_release() */

@@ -185,23 +185,23 @@ static void every_place(const char *tile, size_t memory, int64_t batch)
     for (unsigned seed = 0; seed < 64 * 8; seed++) {
         sim_seed(seed);
         const unsigned t = seed / 64;
-        const struct spec spec = {.ab = pairs[t].ab,
-                                  .c = pairs[t].c,
-                                  .ta = "NTC"[seed % 3],
-                                  .tb = "NTC"[seed / 3 % 3],
-                                  .m = 1 + seed % 31,
-                                  .n = 1 + seed % 23,
-                                  .k = 1 + seed % 17,
-                                  .gap = seed % 2,
-                                  .alpha = 1,
-                                  .beta = seed % 5 ? -1 : 0,
-                                  .batch = batch,
-                                  .lists = batch > 1 && seed % 2,
-                                  .share_a = batch > 1 && seed % 4 == 2,
-                                  .nan_c = seed % 5 == 0,
-                                  .seed = seed,
-                                  .where = {places[seed % 4], places[seed / 4 % 4],
-                                            places[seed / 16 % 4]}};
+        const struct spec spec = {
+            .ab = pairs[t].ab,
+            .c = pairs[t].c,
+            .ta = "NTC"[seed % 3],
+            .tb = "NTC"[seed / 3 % 3],
+            .m = 1 + seed % 31,
+            .n = 1 + seed % 23,
+            .k = 1 + seed % 17,
+            .gap = seed % 2,
+            .alpha = 1,
+            .beta = seed % 5 ? -1 : 0,
+            .batch = batch,
+            .lists = batch > 1 && seed % 2,
+            .share_a = batch > 1 && seed % 4 == 2,
+            .nan_c = seed % 5 == 0,
+            .seed = seed,
+            .where = {places[seed % 4], places[seed / 4 % 4], places[seed / 16 % 4]}};
         try_spec(&spec, memory);
     }
     cr_expect_gt(sim_counts().follows, 0);
@@ -416,6 +416,71 @@ Test(faults, once_with_little_memory)
 Test(faults, late_with_little_memory)
 {
     countdown(&fault_spec, SIM_FAIL_LATE, 6000, false);
+}
+
+/* Memory runs out at every place where it can: the call is right, and so is the next one. */
+Test(faults, memory)
+{
+    long n = 1;
+    for (bool more = true; more; n++) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", n % 2);
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_MEMORY, n);
+        const enum tb_status status = attempt(&p, 1 << 20, &rects);
+        more = sim_failed();
+        cr_expect(product_right(&p), "no memory at %ld, status %s", n, tb_status_text(status));
+        sim_fail(SIM_FAIL_NONE, 0);
+        pool_limit(4000000);
+        product_reset(&p);
+        cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK, "the call after %ld", n);
+        cr_expect(product_right(&p), "the call after %ld", n);
+        product_close(&p);
+        device_down();
+    }
+    cr_expect_gt(n, 30, "only %ld places", n);
+}
+
+/* The program resets the device between two calls: nothing of ours on it is touched any more. */
+Test(faults, reset)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    product_reset(&p);
+    usleep(20000); /* all threads idle */
+    sim_reset();
+    const long calls = sim_counts().calls;
+    pool_idle_ns = 1000000;
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
+    cr_expect(product_right(&p));
+    cr_expect(exec_broken());
+    product_reset(&p);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
+    cr_expect(product_right(&p));
+    usleep(20000);
+    cr_expect_eq(sim_counts().calls, calls, "%ld calls", sim_counts().calls - calls);
+    product_close(&p);
+    device_down();
+}
+
+/* The same in the middle of a call. */
+Test(faults, reset_midway)
+{
+    for (long n = 1; n < 200; n += 7) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", false);
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_EVER, n);
+        attempt(&p, 1 << 20, &rects);
+        cr_expect(product_right(&p), "reset at %ld", n);
+        product_close(&p);
+        device_down();
+    }
 }
 
 Test(faults, on_the_caller)

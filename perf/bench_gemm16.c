@@ -548,7 +548,6 @@ static const int odd[][4] =
 
 int main(int argc, char **argv)
 {
-    kernel_tensor_cores = true;
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 4)
         return 2;

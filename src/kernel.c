@@ -182,8 +182,6 @@ static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
     return row->family == TB_SIMT ? estimate_simt(row, sms, x) : estimate_mma(row, sms, x);
 }
 
-bool kernel_tensor_cores = false;
-
 /* The best of the rows that `params` (NULL: operands as the planner lays them out) and `barred`
  * allow. */
 static int choose(const struct tb_caps *caps, const struct tb_kernel *like, const struct size *x,
@@ -195,8 +193,6 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
         const struct tb_kernel *row = &rows[i];
         if (row->ab != like->ab || row->c != like->c || row->ta != like->ta ||
             row->tb != like->tb || !fits(row, caps))
-            continue;
-        if (row->family != TB_SIMT && !kernel_tensor_cores)
             continue;
         if ((barred && barred[i]) || (params && !kernel_accepts(row, params)))
             continue;

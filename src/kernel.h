@@ -53,11 +53,6 @@ struct tb_map {
     int bytes;
 };
 
-/* Whether the rows of the sm_80 and sm_90 families may be chosen. Off: their kernels are measured
- * right and fast (perf/NOTES.md), but have run on a device only under their own benchmark, not yet
- * under the library. Tests and benchmarks switch it on. */
-extern bool kernel_tensor_cores;
-
 int kernel_count(void);
 const struct tb_kernel *kernel_row(int i);
 

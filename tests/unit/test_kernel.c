@@ -16,22 +16,6 @@ static const struct {
              {TB_F16, TB_F16}, {TB_F16, TB_F32}, {TB_BF16, TB_BF16}, {TB_BF16, TB_F32}};
 enum { TYPES = sizeof types / sizeof types[0] };
 
-/* What a library that is switched on would do is tested too. */
-static void tensor_cores_on(void)
-{
-    kernel_tensor_cores = true;
-}
-TestSuite(kernel, .init = tensor_cores_on);
-
-Test(unproven, tensor_core_rows_are_not_chosen)
-{
-    for (int t = 0; t < TYPES; t++)
-        for (int64_t n = 64; n <= 8192; n *= 2) {
-            const int row = kernel_choose(&h200, types[t].ab, types[t].c, false, true, n, n, n, 1);
-            cr_assert(row >= 0 && kernel_row(row)->family == TB_SIMT);
-        }
-}
-
 Test(kernel, rows_are_consistent)
 {
     for (int i = 0; i < kernel_count(); i++) {

@@ -465,7 +465,7 @@ static int32_t panel_bring(struct walk *walk, enum tb_operand_id which, int64_t 
     for (int lane = 0, w = 0; lane < TB_PLAN_LANES; lane++)
         if (slot->user[lane] >= 0)
             step->waits_on[w++] = slot->user[lane];
-    *slot = (struct slot_state){.key = key, .upload = index, .user = {-1, -1}};
+    *slot = (struct slot_state){.key = key, .upload = index, .user = {-1, -1, -1, -1}};
     cache->where[key] = s;
     return s;
 }
@@ -620,7 +620,7 @@ static bool cache_open(struct cache *cache, int64_t panels, int32_t slots, void 
     cache->count = slots;
     memset(cache->where, -1, (size_t)panels * sizeof *cache->where);
     for (int32_t s = 0; s < slots; s++)
-        cache->slot[s] = (struct slot_state){.key = -1, .upload = -1, .user = {-1, -1}};
+        cache->slot[s] = (struct slot_state){.key = -1, .upload = -1, .user = {-1, -1, -1, -1}};
     return true;
 }
 
@@ -661,7 +661,8 @@ out:
 /* One tile, everything once: no search, no allocation. */
 static void steps_single(struct walk *walk)
 {
-    struct slot_state slots[2] = {{.key = -1, .user = {-1, -1}}, {.key = -1, .user = {-1, -1}}};
+    struct slot_state slots[2] = {{.key = -1, .user = {-1, -1, -1, -1}},
+                                  {.key = -1, .user = {-1, -1, -1, -1}}};
     int32_t where[2] = {-1, -1}, fetched = -1;
     for (int x = 0; x < 2; x++)
         walk->cache[x] = (struct cache){.slot = &slots[x], .where = &where[x], .count = 1};
@@ -707,7 +708,7 @@ static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
         return (size_t)caps->chunk < TB_CHUNK_BYTES ? (size_t)caps->chunk : TB_CHUNK_BYTES;
     const double in = ((double)call->m + (double)call->n) * (double)call->k * (double)call->batch *
                       (double)plan->elem[TB_A];
-    double piece = in / 24;
+    double piece = in / 48;
     /* A streaming product has a few panels under way, not all of them. */
     const double panel = slot_bytes(call, plan, size, TB_A) + slot_bytes(call, plan, size, TB_B);
     if (!plan->whole && piece > panel / 12)
@@ -742,8 +743,11 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
-    plan->kernel = kernel_choose(caps, call->ab, call->c_type, transposed(call->ta),
-                                 transposed(call->tb), size.m, size.n, size.k, size.group);
+    /* Tiles are computed beside each other: the row is to suit as many as there are lanes. */
+    const double lanes = tile_count(call, &size);
+    plan->kernel = kernel_choose(
+        caps, call->ab, call->c_type, transposed(call->ta), transposed(call->tb), size.m, size.n,
+        size.k, size.group * (lanes < TB_PLAN_LANES ? (int64_t)lanes : TB_PLAN_LANES));
     if (plan->kernel < 0)
         return TB_NO_KERNEL;
     enum tb_status status = layout(call, &size, plan);

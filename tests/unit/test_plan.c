@@ -60,7 +60,7 @@ static bool ordered(const struct order *order, int32_t earlier, int32_t step)
 static struct order order_of(const struct tb_plan *plan)
 {
     struct order order = {calloc((size_t)plan->count, (size_t)plan->count), plan->count};
-    int32_t last[TB_PLAN_LANES] = {-1, -1};
+    int32_t last[TB_PLAN_LANES] = {-1, -1, -1, -1};
     for (int32_t i = 0; i < plan->count; i++) {
         const struct tb_step *step = plan_step(plan, i);
         for (int w = 0; w < TB_STEP_WAITS; w++)

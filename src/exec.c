@@ -262,11 +262,12 @@ static bool pick(bool upload, struct tb_task *task)
     return false;
 }
 
-/* Uploads first, they feed the device; but a third of the copiers may always fetch. A copier that
- * fetches waits for the product, so not all should while there is something to send. Lock held. */
+/* Uploads first, they feed the device; but some pieces may always be on their way back: two for
+ * three copiers, by the virtual clock of tests/sim the best share. More would keep too many copiers
+ * waiting for products while there is something to send. Lock held. */
 static bool task_take(struct tb_task *task)
 {
-    enum { SHARE = 3, PATIENCE = 32 };
+    enum { PATIENCE = 32 };
     struct tb_pool *pool = pool_get();
     if (!pick(true, NULL))
         return pick(false, task);
@@ -275,7 +276,7 @@ static bool task_take(struct tb_task *task)
         for (int i = 0; i < TB_CHUNKS; i++)
             fetching +=
                 pool->copier[c].chunk[i].state != TB_CHUNK_FREE && pool->copier[c].chunk[i].back;
-    if ((fetching < pool->copiers / SHARE || pool->sent >= PATIENCE) && pick(false, task)) {
+    if ((3 * fetching < 2 * pool->copiers || pool->sent >= PATIENCE) && pick(false, task)) {
         pool->sent = 0;
         return true;
     }

@@ -223,7 +223,7 @@ static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
         size->n = min64(caps->tile, call->n);
         return;
     }
-    const int64_t tile = longest <= 4096 ? 1024 : longest <= 32768 ? 2048 : 4096;
+    const int64_t tile = longest <= 8192 ? 1024 : longest <= 32768 ? 2048 : 4096;
     const int64_t for_m = call->n < tile ? min64(8 * tile, tile * tile / call->n) : tile;
     const int64_t for_n = call->m < tile ? min64(8 * tile, tile * tile / call->m) : tile;
     size->m = even_tile(call->m, max64(for_m, tile));
@@ -284,17 +284,19 @@ static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, d
 /* Is it worth while to let parts of k run ahead? Where the device is the slower side it works from
  * the first part on instead of waiting for whole panels. Where the link is, tiles should rather be
  * finished, and fetched, as early as they can be; but for a C that is next to nothing. The rates
- * are the built-in ones: the same call gets the same order, and so the same bits, in every run. */
+ * are the built-in ones: the same call gets the same order, and so the same bits, in every run. The
+ * link is that of an H200 host, staged, in bytes per ns. */
 static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps)
 {
+    const double link = 48;
     struct tb_rates rates;
     if (caps->order > 0)
         return caps->order == 2;
     route_default_rates(caps, &rates);
     const double in = call_bytes_in(call), out = call_bytes_out(call);
     /* A C that is read has to be there first, all of it. */
-    const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.9 : 1.5;
-    return out <= in / 8 || call_flops(call) / rates.gpu[call->ab] > least * in / rates.link_in;
+    const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.7 : 1.5;
+    return out <= in / 8 || call_flops(call) / rates.gpu[call->ab] > least * in / link;
 }
 
 /* With C as a whole on the device too, k can come in parts: each is summed into all of C, so that

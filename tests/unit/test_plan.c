@@ -329,9 +329,9 @@ Test(plan, grows_in_squares)
         "5: compute C[0+16, 16+16] slot 1 = A slot 0 * B slot 1, k 0+10, lane 1 after 0,4\n"
         "6: download C[0+16, 16+16] slot 1 after 5\n"
         "7: upload A[16+16, 0+10] slot 1\n"
-        "8: compute C[16+16, 0+16] slot 2 = A slot 1 * B slot 0, k 0+10, lane 0 after 7,1\n"
+        "8: compute C[16+16, 0+16] slot 2 = A slot 1 * B slot 0, k 0+10, lane 2 after 7,1\n"
         "9: download C[16+16, 0+16] slot 2 after 8\n"
-        "10: compute C[16+16, 16+16] slot 3 = A slot 1 * B slot 1, k 0+10, lane 1 after 7,4\n"
+        "10: compute C[16+16, 16+16] slot 3 = A slot 1 * B slot 1, k 0+10, lane 3 after 7,4\n"
         "11: download C[16+16, 16+16] slot 3 after 10\n");
 }
 

@@ -391,11 +391,10 @@ static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *t
     const size_t elem = plan->elem[which];
     const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
     const size_t bytes = plan_piece_bytes(&step->range, elem, &piece);
-    chunk->back = !is_upload(step->kind);
     chunk->from = chunk->bytes;
     chunk->shape =
         (struct tb_copy){.width = bytes, .rows = 1, .dst_pitch = bytes, .src_pitch = bytes};
-    if (chunk->back)
+    if (!is_upload(step->kind))
         return TB_OK;
     if (!job_enter(job))
         return TB_TIMEOUT;
@@ -428,6 +427,7 @@ static void task_run(struct tb_copier *self, struct tb_task *task)
         task_end(task, status, false);
     } else {
         chunk->task = *task;
+        chunk->back = !is_upload(plan_step(&job->plan, task->step)->kind);
         chunk->state = TB_CHUNK_ASKED;
         chunk->next = NULL;
         *job->asked_end = chunk;

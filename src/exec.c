@@ -18,6 +18,12 @@
 
 int64_t exec_queue_ns = INT64_C(2000000000), exec_standstill_ns = INT64_C(8000000000);
 int64_t exec_watchdog_ns = INT64_C(60000000000);
+double exec_brief_bytes = 64 << 20;
+static const double brief_flops = 1e11;
+
+/* What is queued or under way, for those that ask without the lock. */
+static _Atomic int64_t ahead_ns;
+static atomic_int ahead_calls;
 
 static const unsigned abandoned_bit = 1u << 31;
 
@@ -43,7 +49,11 @@ struct tb_job {
     int busy;     /* tasks in the hands of copiers */
     int refs;
     uint32_t carriers;
-    enum tb_status status; /* the first failure */
+    enum tb_class class;
+    int64_t served;          /* bytes moved for it, counted from those of the others at its start */
+    int64_t est_ns, ahead;   /* all of it; of that, still in ahead_ns */
+    int64_t pieces, carried; /* uploads and downloads: all, and those taken up */
+    enum tb_status status;   /* the first failure */
     bool begun, over, give_up;
     pthread_cond_t told; /* the caller: begun, over, or the last section left */
     atomic_uint guard;   /* sections inside, and abandoned_bit */
@@ -75,6 +85,13 @@ static bool job_abandoned(struct tb_job *job)
 
 /* --- Life of a job --- */
 
+static enum tb_class class_of(const struct tb_call *call, const struct tb_plan *plan)
+{
+    const bool brief =
+        plan->bytes_in + plan->bytes_out <= exec_brief_bytes && call_flops(call) <= brief_flops;
+    return brief ? TB_BRIEF : TB_LONG;
+}
+
 static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan *plan,
                                unsigned char *done)
 {
@@ -99,7 +116,10 @@ static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan 
         if (step->kind != TB_COMPUTE)
             job->state[i].to_issue =
                 plan_pieces(&step->range, plan->elem[plan_operand(step->kind)], plan->chunk);
+        job->pieces += job->state[i].to_issue;
     }
+    job->class = class_of(call, plan);
+    job->est_ns = job->ahead = (int64_t)plan->est_ns;
     job->left = plan->pieces;
     job->done = done;
     job->refs = 1; /* the caller's */
@@ -115,6 +135,32 @@ static void job_drop(struct tb_job *job)
     pthread_cond_destroy(&job->told);
     plan_free(&job->plan);
     free(job);
+}
+
+/* Takes from what is ahead of others all but the given share of the job. Lock held. */
+static void job_advance(struct tb_job *job, int64_t pieces_left)
+{
+    const int64_t left =
+        pieces_left > 0 ? (int64_t)((double)job->est_ns * (double)pieces_left / (double)job->pieces)
+                        : 0;
+    if (left >= job->ahead)
+        return;
+    atomic_fetch_sub(&ahead_ns, job->ahead - left);
+    job->ahead = left;
+}
+
+/* It is over, or was never begun. Lock held. */
+static void job_leaves_queue(struct tb_job *job)
+{
+    job_advance(job, 0);
+    atomic_fetch_sub(&ahead_calls, 1);
+}
+
+double exec_ahead_ns(double own_ns)
+{
+    const double all = (double)atomic_load_explicit(&ahead_ns, memory_order_relaxed);
+    const double shared = own_ns * atomic_load_explicit(&ahead_calls, memory_order_relaxed);
+    return all < shared ? all : shared;
 }
 
 /* Lock held. */
@@ -137,6 +183,16 @@ static bool step_ready(const struct tb_job *job, int32_t i)
     return true;
 }
 
+static bool is_upload(enum tb_step_kind kind)
+{
+    return kind == TB_UPLOAD_A || kind == TB_UPLOAD_B || kind == TB_UPLOAD_C;
+}
+
+static enum tb_way way_of(enum tb_step_kind kind)
+{
+    return is_upload(kind) ? TB_UP : TB_DOWN;
+}
+
 /* Makes a lane wait for the steps before step i. `bit` is the lane's in `seen`, `self` its copier,
  * or -1. No lock needed: a step that was issued does not change, but for the bits `seen` of our own
  * lane. */
@@ -144,7 +200,8 @@ static enum tb_status lane_await(struct tb_job *job, int32_t i, struct tb_lane *
 {
     const struct tb_dev_ops *dev = tb_dev();
     const struct tb_step *step = plan_step(&job->plan, i);
-    uint32_t carriers = 0;
+    const enum tb_way way = way_of(step->kind);
+    uint32_t carriers[TB_WAYS] = {0};
     enum tb_status status = TB_OK;
     for (int w = 0; w < TB_STEP_WAITS && status == TB_OK; w++) {
         if (step->waits_on[w] < 0)
@@ -154,17 +211,18 @@ static enum tb_status lane_await(struct tb_job *job, int32_t i, struct tb_lane *
         if (before->kind == TB_COMPUTE) {
             status = dev->wait(lane, state->event);
         } else if (self >= 0) {
-            carriers |= state->carriers;
+            carriers[way_of(before->kind)] |= state->carriers;
         } else if (!(state->seen & (1u << step->lane))) {
             state->seen |= 1u << step->lane; /* only the service thread gets here */
-            carriers |= state->carriers;
+            carriers[way_of(before->kind)] |= state->carriers;
         }
     }
-    if (self >= 0)
-        carriers &= ~(1u << self);
-    for (int c = 0; c < TB_COPIERS_MAX && status == TB_OK; c++)
-        if (carriers & (1u << c))
-            status = dev->wait(lane, atomic_load(&pool_get()->copier[c].latest));
+    if (self >= 0) /* uploads wait for downloads, not the other way round */
+        carriers[way] &= ~(1u << self);
+    for (int way_back = 0; way_back < TB_WAYS; way_back++)
+        for (int c = 0; c < TB_COPIERS_MAX && status == TB_OK; c++)
+            if (carriers[way_back] & (1u << c))
+                status = dev->wait(lane, atomic_load(&pool_get()->copier[c].latest[way_back]));
     return status;
 }
 
@@ -199,13 +257,50 @@ static const char *step_name(enum tb_step_kind kind)
 
 /* --- Copiers --- */
 
-static bool is_upload(enum tb_step_kind kind)
+/* May a copier that takes up the step have to wait for a product? */
+static bool step_lingers(const struct tb_plan *plan, const struct tb_step *step)
 {
-    return kind == TB_UPLOAD_A || kind == TB_UPLOAD_B || kind == TB_UPLOAD_C;
+    for (int w = 0; w < TB_STEP_WAITS; w++)
+        if (step->waits_on[w] >= 0 && plan_step(plan, step->waits_on[w])->kind == TB_COMPUTE)
+            return true;
+    return false;
 }
 
-/* The next piece of one kind of a job, if its step is ready. Lock held. */
-static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
+/* The first of every so many copiers never waits for a product of a long call, so that a brief one
+ * finds somebody to carry it. */
+static bool is_swift(const struct tb_copier *self)
+{
+    enum { EVERY = 6, LEAST = 4 };
+    return pool_get()->copiers >= LEAST && self->index % EVERY == 0 &&
+           self->state == TB_COPIER_UP && !self->lost;
+}
+
+static bool any_swift(const struct tb_pool *pool)
+{
+    bool any = false;
+    for (int c = 0; c < pool->copiers; c++)
+        any = any || is_swift(&pool->copier[c]);
+    return any;
+}
+
+/* Should this copier take up the step? Lock held. */
+static bool copier_suits(const struct tb_copier *self, const struct tb_job *job,
+                         const struct tb_step *step)
+{
+    if (is_swift(self))
+        return job->class == TB_BRIEF || !step_lingers(&job->plan, step);
+    if (job->class != TB_BRIEF || !any_swift(pool_get()))
+        return true;
+    /* A product waits for all that its carriers have sent so far. */
+    if (is_upload(step->kind) && pool_get()->streaming > 0)
+        return false;
+    return !(self->chunk[0].busy && self->chunk[0].lingers) &&
+           !(self->chunk[1].busy && self->chunk[1].lingers);
+}
+
+/* The next piece of one kind of a job for a copier, if its step is ready. Lock held. */
+static bool job_next(const struct tb_copier *self, struct tb_job *job, bool upload,
+                     struct tb_task *task)
 {
     int32_t *at = upload ? &job->upload_at : &job->download_at;
     int64_t *piece = upload ? &job->upload_piece : &job->download_piece;
@@ -215,13 +310,18 @@ static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
         ++*at;
     if (job->status != TB_OK || *at == count || !step_ready(job, *at))
         return false;
+    const struct tb_step *step = plan_step(&job->plan, *at);
+    if (!copier_suits(self, job, step))
+        return false;
     if (task) {
         *task = (struct tb_task){job, *at, (*piece)++};
         job->busy++;
         job->refs++;
-        const struct tb_step *step = plan_step(&job->plan, *at);
-        if (*piece ==
-            plan_pieces(&step->range, job->plan.elem[plan_operand(step->kind)], job->plan.chunk)) {
+        job_advance(job, job->pieces - ++job->carried);
+        const size_t elem = job->plan.elem[plan_operand(step->kind)];
+        const struct tb_piece taken = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
+        job->served += (int64_t)plan_piece_bytes(&step->range, elem, &taken);
+        if (*piece == plan_pieces(&step->range, elem, job->plan.chunk)) {
             *piece = 0;
             ++*at;
         }
@@ -229,43 +329,46 @@ static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
     return true;
 }
 
-/* Picks a piece of some job, fairly: whoever was served goes to the end. Lock held. */
-static bool pick(bool upload, struct tb_task *task)
+/* Picks a piece of the job that had the fewest bytes so far: the link is shared by bytes, whatever
+ * the size of the pieces. A job that could not use its turn does not save it up. Lock held. */
+static bool pick(const struct tb_copier *self, bool upload, struct tb_task *task)
 {
-    for (struct tb_job **at = &pool_get()->active; *at; at = &(*at)->next) {
-        struct tb_job *job = *at;
-        if (!job_next(job, upload, task))
+    struct tb_pool *pool = pool_get();
+    struct tb_job *best = NULL;
+    for (struct tb_job *job = pool->active; job; job = job->next) {
+        if (!job_next(self, job, upload, NULL))
             continue;
-        if (task && job->next) {
-            *at = job->next;
-            while (*at)
-                at = &(*at)->next;
-            *at = job;
-            job->next = NULL;
-        }
-        return true;
+        if (!task)
+            return true;
+        if (job->served < pool->served)
+            job->served = pool->served;
+        if (!best || job->served < best->served)
+            best = job;
     }
-    return false;
+    if (!best)
+        return false;
+    pool->served = best->served;
+    return job_next(self, best, upload, task);
 }
 
 /* Uploads first, they feed the device; but a third of the copiers may always fetch. A copier that
  * fetches waits for the product, so not all should while there is something to send. Lock held. */
-static bool task_take(struct tb_task *task)
+static bool task_take(const struct tb_copier *self, struct tb_task *task)
 {
     enum { SHARE = 3, PATIENCE = 32 };
     struct tb_pool *pool = pool_get();
-    if (!pick(true, NULL))
-        return pick(false, task);
+    if (!pick(self, true, NULL))
+        return pick(self, false, task);
     int fetching = 0;
     for (int c = 0; c < pool->copiers; c++)
         for (int i = 0; i < 2; i++)
             fetching += pool->copier[c].chunk[i].download.job != NULL;
-    if ((fetching < pool->copiers / SHARE || pool->sent >= PATIENCE) && pick(false, task)) {
+    if ((fetching < pool->copiers / SHARE || pool->sent >= PATIENCE) && pick(self, false, task)) {
         pool->sent = 0;
         return true;
     }
     pool->sent++;
-    return pick(true, task);
+    return pick(self, true, task);
 }
 
 /* Everything on the lane is over, whatever became of its event. False: the device does not say so.
@@ -277,6 +380,11 @@ static bool lane_drain(struct tb_lane *lane, struct tb_event *event)
         if (dev->record(event, lane) == TB_OK && dev->sync(event) == TB_OK)
             return true;
     return false;
+}
+
+static bool stage_drain(struct tb_stage *stage)
+{
+    return lane_drain(stage->lane, stage->event[0]);
 }
 
 static void engine_break(enum tb_status status)
@@ -330,7 +438,7 @@ static void task_commit(struct tb_chunk *chunk)
  * is out of work for good: the buffer may still be read or written. */
 static void copier_drain(struct tb_copier *self, struct tb_chunk *chunk, enum tb_status status)
 {
-    if (lane_drain(self->lane, chunk->event))
+    if (lane_drain(chunk->lane, chunk->event))
         return;
     self->lost = true;
     engine_break(status);
@@ -382,25 +490,34 @@ static enum tb_status task_issue(struct tb_copier *self, struct tb_chunk *chunk,
         }
         job_leave(job);
     }
-    enum tb_status status = lane_await(job, task->step, self->lane, self->index);
+    struct tb_lane *const lane = self->lane[way_of(step->kind)];
+    const bool lingers = job->class != TB_BRIEF && step_lingers(plan, step);
+    /* A long call has one piece a copier on its way, while the next is staged: that is enough for
+     * the link, and more would only be a queue that a brief call has to wait through. */
+    struct tb_chunk *const other = &self->chunk[chunk == &self->chunk[0]];
+    if (is_upload(step->kind) && job->class == TB_LONG && !lingers && other->busy &&
+        other->lane == lane && !other->lingers)
+        chunk_settle(self, other);
+    enum tb_status status = lane_await(job, task->step, lane, self->index);
     if (status != TB_OK)
         return status;
-    struct trace_mark *const mark =
-        lane_begins(self->lane, is_upload(step->kind) ? TRACE_H2D : TRACE_D2H, self->index,
-                    step_name(step->kind), bytes);
-    status = is_upload(step->kind) ? dev->h2d(self->lane, at, from, shape)
-                                   : dev->d2h(self->lane, chunk->bytes, at, shape);
-    lane_ends(self->lane, mark);
+    struct trace_mark *const mark = lane_begins(lane, is_upload(step->kind) ? TRACE_H2D : TRACE_D2H,
+                                                self->index, step_name(step->kind), bytes);
+    status = is_upload(step->kind) ? dev->h2d(lane, at, from, shape)
+                                   : dev->d2h(lane, chunk->bytes, at, shape);
+    lane_ends(lane, mark);
     if (status != TB_OK)
         return status;
     chunk->busy = true;
-    status = dev->record(chunk->event, self->lane);
+    chunk->lane = lane;
+    chunk->lingers = lingers;
+    status = dev->record(chunk->event, lane);
     if (status != TB_OK) {
         copier_drain(self, chunk, status); /* it is under way, and nothing tells when it ends */
         chunk->busy = false;
         return status;
     }
-    atomic_store(&self->latest, chunk->event);
+    atomic_store(&self->latest[way_of(step->kind)], chunk->event);
     return TB_OK;
 }
 
@@ -443,7 +560,7 @@ static void copier_work(struct tb_copier *self)
     for (;;) {
         struct tb_task task;
         struct tb_chunk *oldest = &self->chunk[self->turn], *newest = &self->chunk[self->turn ^ 1];
-        if (!self->lost && task_take(&task)) {
+        if (!self->lost && task_take(self, &task)) {
             pthread_mutex_unlock(&pool->lock);
             task_run(self, &task);
             pthread_mutex_lock(&pool->lock);
@@ -467,7 +584,8 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
 {
     const struct tb_dev_ops *dev = tb_dev();
     const struct tb_step *step = plan_step(&job->plan, i);
-    struct tb_lane *lane = self->lane[step->lane];
+    struct tb_stage *stage = &self->stage[job->class][step->lane];
+    struct tb_lane *lane = stage->lane;
     const struct tb_gemm_params params =
         stage_params(&job->call, &job->plan, step, job->slab->base);
     enum tb_status status = lane_await(job, i, lane, -1);
@@ -479,7 +597,7 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
         lane_ends(lane, mark);
     }
     job->state[i].launched = status == TB_OK;
-    *event = self->event[step->lane][self->turn[step->lane]++ % TB_RING];
+    *event = stage->event[stage->turn++ % TB_RING];
     if (status == TB_OK)
         status = dev->record(*event, lane);
     return status;
@@ -522,7 +640,7 @@ static enum tb_status engine_status(const struct tb_pool *pool)
 static enum tb_status tiles_land(struct tb_server *self, struct tb_job *job)
 {
     for (int lane = 0; lane < TB_SERVER_LANES; lane++)
-        if (!lane_drain(self->lane[lane], self->event[lane][0]))
+        if (!stage_drain(&self->stage[job->class][lane]))
             return TB_DEVICE_FAULT;
     if (!job_enter(job))
         return TB_TIMEOUT;
@@ -556,7 +674,7 @@ static enum tb_status lanes_follow(struct tb_server *self, const struct tb_job *
 {
     enum tb_status status = TB_OK;
     for (int lane = 0; lane < TB_SERVER_LANES && job_in_place(job) && status == TB_OK; lane++)
-        status = tb_dev()->follow(self->lane[lane]);
+        status = tb_dev()->follow(self->stage[job->class][lane].lane);
     return status;
 }
 
@@ -565,7 +683,10 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
     const enum tb_status ready = lanes_follow(self, job);
+    const int streaming = job->class == TB_LONG && !job->plan.whole;
     pthread_mutex_lock(&pool->lock);
+    job->served = pool->served;
+    pool->streaming += streaming;
     if (ready != TB_OK)
         job_fail(job, ready);
     job->next = pool->active;
@@ -586,6 +707,7 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
+    pool->streaming -= streaming;
     while (job->busy > 0 && !job_abandoned(job))
         pthread_cond_wait(&pool->moved, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
@@ -595,13 +717,14 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
 static bool job_drain(struct tb_server *self, struct tb_job *job)
 {
     bool good = true;
-    for (int c = 0; c < TB_COPIERS_MAX; c++) {
-        struct tb_event *latest = atomic_load(&pool_get()->copier[c].latest);
-        if ((job->carriers & (1u << c)) && tb_dev()->sync(latest) != TB_OK)
-            good = tb_dev()->sync(latest) == TB_OK && good;
-    }
+    for (int c = 0; c < TB_COPIERS_MAX; c++)
+        for (int way = 0; way < TB_WAYS; way++) {
+            struct tb_event *latest = atomic_load(&pool_get()->copier[c].latest[way]);
+            if (latest && (job->carriers & (1u << c)) && tb_dev()->sync(latest) != TB_OK)
+                good = tb_dev()->sync(latest) == TB_OK && good;
+        }
     for (int lane = 0; lane < TB_SERVER_LANES; lane++)
-        good = lane_drain(self->lane[lane], self->event[lane][0]) && good;
+        good = stage_drain(&self->stage[job->class][lane]) && good;
     return good;
 }
 
@@ -609,7 +732,7 @@ static void job_begun(void *arg)
 {
     struct tb_job *job = arg;
     job->begun = true;
-    pool_get()->stuck_since = 0;
+    pool_get()->stuck_ns = 0;
     pthread_cond_broadcast(&job->told);
 }
 
@@ -620,7 +743,8 @@ static void job_close(struct tb_job *job, enum tb_status status)
         job->status = status;
     job->over = true;
     if (job->status != TB_BUSY)
-        pool_get()->stuck_since = 0;
+        pool_get()->stuck_ns = 0;
+    job_leaves_queue(job);
     pthread_cond_broadcast(&job->told);
     job_drop(job);
 }
@@ -633,7 +757,7 @@ static void job_run(struct tb_server *self, struct tb_job *job)
     if (status != TB_OK)
         engine_break(status);
     else
-        status = pool_take(job->plan.bytes, &job->give_up, job_begun, job, &job->slab);
+        status = pool_take(job->plan.bytes, job->class, &job->give_up, job_begun, job, &job->slab);
     if (status == TB_OK) {
         job_drive(self, job);
         status = job->status;
@@ -649,13 +773,34 @@ static void job_run(struct tb_server *self, struct tb_job *job)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Lock held. */
+/* Takes a job out of the queue; false: it is not there any more. Lock held. */
+static bool queue_remove(struct tb_pool *pool, struct tb_job *job)
+{
+    struct tb_job *before = NULL, *at = pool->queue_head;
+    while (at && at != job) {
+        before = at;
+        at = at->next;
+    }
+    if (!at)
+        return false;
+    *(before ? &before->next : &pool->queue_head) = job->next;
+    if (pool->queue_tail == job)
+        pool->queue_tail = before;
+    pool->jobs_queued--;
+    job->next = NULL;
+    return true;
+}
+
+/* The next job; some service threads are always left for brief ones. NULL: none. Lock held. */
 static struct tb_job *job_dequeue(struct tb_pool *pool)
 {
     struct tb_job *job = pool->queue_head;
-    pool->queue_head = job->next;
-    pool->jobs_queued--;
-    job->next = NULL;
+    while (job && job->class == TB_LONG && pool->long_running >= TB_SERVERS_LONG)
+        job = job->next;
+    if (!job)
+        return NULL;
+    queue_remove(pool, job);
+    pool->long_running += job->class == TB_LONG;
     return job;
 }
 
@@ -665,10 +810,12 @@ static void server_work(struct tb_server *self)
     enum tb_status status = server_open(self);
     pthread_mutex_lock(&pool->lock);
     for (;;) {
-        if (pool->queue_head) {
-            struct tb_job *job = job_dequeue(pool);
+        struct tb_job *const job = job_dequeue(pool);
+        if (job) {
+            const enum tb_class class = job->class;
             if (status != TB_OK) { /* let the next call try anew */
                 job_close(job, status);
+                pool->long_running -= class == TB_LONG;
                 server_retire(self);
                 pthread_mutex_unlock(&pool->lock);
                 return;
@@ -676,6 +823,7 @@ static void server_work(struct tb_server *self)
             pthread_mutex_unlock(&pool->lock);
             job_run(self, job);
             pthread_mutex_lock(&pool->lock);
+            pool->long_running -= class == TB_LONG;
         } else if (pool->stop) {
             break;
         } else {
@@ -695,21 +843,12 @@ static int64_t estimate_ns(const struct tb_call *call, const struct tb_plan *pla
     return (int64_t)((plan->bytes_in + plan->bytes_out) / 2 + call_flops(call) / 200);
 }
 
-/* Takes a job out of the queue; false: it is not there any more. Lock held. */
+/* Takes a job back that no service thread has; false: one has it. Lock held. */
 static bool job_unqueue(struct tb_job *job)
 {
-    struct tb_pool *pool = pool_get();
-    struct tb_job *before = NULL, *at = pool->queue_head;
-    while (at && at != job) {
-        before = at;
-        at = at->next;
-    }
-    if (!at)
+    if (!queue_remove(pool_get(), job))
         return false;
-    *(before ? &before->next : &pool->queue_head) = job->next;
-    if (pool->queue_tail == job)
-        pool->queue_tail = before;
-    pool->jobs_queued--;
+    job_leaves_queue(job);
     job->refs--; /* the caller has another */
     return true;
 }
@@ -725,6 +864,8 @@ static enum tb_status job_submit(struct tb_job *job)
     pool->queue_tail = job;
     pool->jobs_queued++;
     job->refs++;
+    atomic_fetch_add(&ahead_ns, job->ahead);
+    atomic_fetch_add(&ahead_calls, 1);
     if (!pool_serve(pool, server_work)) {
         job_unqueue(job);
         return TB_NO_THREAD;
@@ -757,26 +898,30 @@ static void job_abandon(struct tb_job *job)
         pthread_cond_wait(&job->told, &pool->lock);
 }
 
-/* A job is given up before it began. Where no other was under way, and none has begun for long, the
- * device stands still: every further call would wait in vain. Lock held. */
-static bool standstill(struct tb_pool *pool)
+/* A job is given up before it began. Where no other was under way, and jobs have waited for long
+ * without any having begun, the device stands still: every further call would wait in vain. Only
+ * time counts in which somebody waited, once, and of one wait no more than its limit: the process
+ * may have been stopped. Lock held. */
+static bool standstill(struct tb_pool *pool, int64_t since)
 {
     const int64_t now = pool_now_ns();
     if (pool->active)
         return false;
-    if (pool->stuck_since == 0)
-        pool->stuck_since = now;
-    return now - pool->stuck_since > exec_standstill_ns;
+    const int64_t from = since > pool->stuck_until ? since : pool->stuck_until;
+    const int64_t waited = now - from;
+    pool->stuck_ns += waited < exec_queue_ns ? waited : exec_queue_ns;
+    pool->stuck_until = now;
+    return pool->stuck_ns > exec_standstill_ns;
 }
 
 static enum tb_status job_wait(struct tb_job *job, int64_t patience_ns)
 {
     struct tb_pool *pool = pool_get();
-    const int64_t queue_until = pool_now_ns() + exec_queue_ns;
+    const int64_t since = pool_now_ns(), queue_until = since + exec_queue_ns;
     while (!job->begun && !job->over)
         if (!pool_wait_until(&job->told, &pool->lock, queue_until) && !job->begun && !job->over) {
             job_withdraw(job);
-            return standstill(pool) ? TB_TIMEOUT : TB_BUSY;
+            return standstill(pool, since) ? TB_TIMEOUT : TB_BUSY;
         }
     const int64_t until = pool_now_ns() + patience_ns;
     while (!job->over)

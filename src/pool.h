@@ -14,6 +14,11 @@
 enum { TB_COPIERS_MAX = 16, TB_COPIERS_AUTO = 12, TB_SERVERS_MAX = 8, TB_SLABS_MAX = 32 };
 enum { TB_RING = 16, TB_SERVER_LANES = 2 };
 
+/* Calls that are over in a few ms, and the others: the former may overtake the latter everywhere.
+ */
+enum tb_class { TB_LONG, TB_BRIEF, TB_CLASSES };
+enum { TB_SERVERS_LONG = TB_SERVERS_MAX - 2 }; /* as many long calls are under way at once */
+
 /* A piece of work of a call in the hands of a copier. */
 struct tb_task {
     struct tb_job *job; /* NULL: none */
@@ -25,19 +30,23 @@ struct tb_task {
 struct tb_chunk {
     char *bytes;
     struct tb_event *event; /* behind that transfer */
+    struct tb_lane *lane;   /* of that transfer */
     bool busy;
+    bool lingers;            /* it may have to wait for a product of a long call */
     struct tb_task download; /* what to do with the bytes once they are here */
 };
+
+enum tb_way { TB_UP, TB_DOWN, TB_WAYS };
 
 struct tb_copier {
     int index;
     pthread_t thread;
     enum { TB_COPIER_NONE, TB_COPIER_STARTING, TB_COPIER_UP, TB_COPIER_FAILED } state;
-    struct tb_lane *lane;
+    struct tb_lane *lane[TB_WAYS]; /* what is fetched waits for products; what is sent need not */
     struct tb_chunk chunk[2];
-    bool lost;                         /* its lane no longer answers */
-    int turn;                          /* chunk to take next */
-    _Atomic(struct tb_event *) latest; /* behind everything issued on the lane so far */
+    bool lost;                                  /* a lane no longer answers */
+    int turn;                                   /* chunk to take next */
+    _Atomic(struct tb_event *) latest[TB_WAYS]; /* behind everything issued on the lane so far */
 };
 
 /* A service thread and what it computes on. Events are used in turn: one that is recorded anew
@@ -45,15 +54,18 @@ struct tb_copier {
 struct tb_server {
     pthread_t thread;
     bool alive, ready;
-    struct tb_lane *lane[TB_SERVER_LANES];
-    struct tb_event *event[TB_SERVER_LANES][TB_RING];
-    unsigned turn[TB_SERVER_LANES];
+    struct tb_stage {
+        struct tb_lane *lane;
+        struct tb_event *event[TB_RING];
+        unsigned turn;
+    } stage[TB_CLASSES][TB_SERVER_LANES];
 };
 
 struct tb_slab {
     tb_dptr base;
     size_t bytes; /* 0: the entry is free */
     bool used;
+    enum tb_class holder; /* while it is used */
 };
 
 /* What a call on its caller's own stack needs; whoever sets `taken` has it. */
@@ -81,8 +93,11 @@ struct tb_pool {
     int copiers, copiers_failed;
     enum tb_status copier_status;
     int servers_idle, jobs_queued;
-    int64_t
-        stuck_since; /* when a job was first given up that nothing kept from beginning; 0: none */
+    int64_t stuck_ns, stuck_until; /* how long jobs waited that nothing kept from beginning, none of
+                                      which began; the time of the last of them */
+    int streaming;                 /* active long jobs whose uploads may wait for products */
+    int long_running;              /* jobs of that class with a service thread */
+    int64_t served;                /* exec.c: bytes that the job served last had had */
     struct tb_job *queue_head, *queue_tail, *active; /* exec.c's */
     unsigned sent;                                   /* pieces since one was fetched */
     struct tb_kit kit;
@@ -116,9 +131,10 @@ void server_retire(struct tb_server *self);
 enum tb_status kit_open(struct tb_kit *kit);
 
 /* A slab of at least `bytes`; waits for others to give theirs back until *give_up (under the lock).
- * `begun` is called, under the lock, before the device is asked for anything. No lock held. */
-enum tb_status pool_take(size_t bytes, const bool *give_up, void (*begun)(void *), void *arg,
-                         struct tb_slab **out);
+ * Long calls leave an eighth of the budget to brief ones. `begun` is called, under the lock, before
+ * the device is asked for anything. No lock held. */
+enum tb_status pool_take(size_t bytes, enum tb_class class, const bool *give_up,
+                         void (*begun)(void *), void *arg, struct tb_slab **out);
 void pool_give(struct tb_slab *slab);
 
 /* Waits for work; gives idle device memory back after a while. Lock held. */

@@ -462,6 +462,9 @@ Test(faults, reset)
     cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
     cr_expect(product_right(&p));
     usleep(20000);
+    const clock_t before = clock();
+    usleep(300000);
+    cr_expect_lt(clock() - before, CLOCKS_PER_SEC / 50, "threads of a broken engine should sleep");
     cr_expect_eq(sim_counts().calls, calls, "%ld calls", sim_counts().calls - calls);
     product_close(&p);
     device_down();
@@ -602,6 +605,32 @@ Test(faults, standstill, .timeout = 60)
     exec_queue_ns = 2000000000;
     exec_watchdog_ns = 60000000000;
     exec_standstill_ns = 8000000000;
+}
+
+/* Two stalls far apart are not one long one: only time in which somebody waited counts. */
+Test(faults, isolated_stalls, .timeout = 60)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    exec_queue_ns = 40000000;
+    exec_standstill_ns = 130000000;
+    product_open(&p, &fault_spec);
+    sim_hang_all(1);
+    for (int stall = 0; stall < 3; stall++) {
+        product_reset(&p);
+        cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_BUSY, "stall %d", stall);
+        cr_expect(product_right(&p));
+        usleep(200000); /* nobody waits */
+    }
+    sim_release();
+    cr_expect(!exec_broken());
+    exec_queue_ns = 10000000000;
+    product_reset(&p);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    product_close(&p);
+    device_down();
 }
 
 Test(exec, a_child_leaves_it_alone)

@@ -1003,6 +1003,12 @@ static bool sim_shared(void)
     return any;
 }
 
+/* Threads of the simulated program have nothing to show. */
+static bool sim_used(void)
+{
+    return false;
+}
+
 static const tb_dptr user_first = UINT64_C(0x6000000000000000);
 
 void *sim_user_alloc(enum tb_where where, size_t bytes)
@@ -1144,6 +1150,7 @@ const struct tb_dev_ops *tb_dev(void)
         .sync = sim_sync,
         .where = sim_where,
         .shared = sim_shared,
+        .used = sim_used,
         .fetch = sim_fetch,
         .put = sim_put,
         .follow = sim_follow,

@@ -23,7 +23,7 @@ static void device_up(const char *tile, const char *chunk, const char *memory, b
     setenv("TILEBLAS_SIM_CHUNK", chunk, 1);
     setenv("TILEBLAS_SIM_MEMORY", memory, 1);
     setenv("TILEBLAS_SIM_INLINE", inline_calls ? "1" : "0", 1);
-    setenv("TILEBLAS_THREADS", "3", 1);
+    setenv("TILEBLAS_THREADS", "4", 1); /* one of them is for brief calls */
     cr_assert_eq(tb_dev()->open(0, &caps), TB_OK);
     pool_limit(caps.mem_free);
 }
@@ -86,6 +86,7 @@ static void every_type(bool inline_calls, const char *tile, size_t memory)
             for (const char *tb = "NTC"; *tb; tb++)
                 for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
                     sim_seed(++seed);
+                    exec_brief_bytes = seed % 2 ? 0 : 1e9;
                     const struct spec spec = {.ab = pairs[t].ab,
                                               .c = pairs[t].c,
                                               .ta = *ta,
@@ -135,6 +136,7 @@ Test(exec, many_seeds)
 {
     device_up("8", "256", "4000000", false);
     for (unsigned seed = 1; seed <= 300; seed++) {
+        exec_brief_bytes = seed % 2 ? 0 : 1e9;
         sim_seed(seed);
         const struct spec spec = {.ab = TB_F64,
                                   .c = TB_F64,
@@ -342,6 +344,7 @@ static void countdown(const struct spec *spec, enum sim_fail mode, size_t memory
         struct product p;
         int64_t rects;
         device_up("8", "256", "4000000", inline_calls);
+        exec_brief_bytes = n % 2 ? 0 : 1e9; /* both classes of calls */
         sim_seed((uint64_t)n);
         product_open(&p, spec);
         sim_fail(mode, n);
@@ -651,6 +654,82 @@ Test(exec, a_child_leaves_it_alone)
     waitpid(child, &status, 0);
     cr_expect_eq(status, 0);
     product_close(&p);
+    device_down();
+}
+
+/* What is ahead of a call is told while others are under way, and is nothing afterwards. */
+Test(exec, ahead)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(exec_ahead_ns(1e9), 0);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    usleep(20000); /* the service thread lets go of it */
+    cr_expect_eq(exec_ahead_ns(1e9), 0);
+    product_close(&p);
+    for (long n = 20; n < 60; n += 10) { /* also after a failure */
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_ONCE, n);
+        attempt(&p, 1 << 20, &rects);
+        sim_fail(SIM_FAIL_NONE, 0);
+        usleep(20000);
+        cr_expect_eq(exec_ahead_ns(1e9), 0, "%g ns", exec_ahead_ns(1e9));
+        product_close(&p);
+    }
+    device_down();
+}
+
+/* A long call holds all the memory that long ones may have, and all service threads and copiers
+ * that may wait for it: a brief one passes. */
+static void *run_long(void *arg)
+{
+    int64_t rects;
+    return attempt(arg, 1 << 20, &rects) == TB_OK ? arg : NULL;
+}
+
+Test(exec, a_brief_call_passes_a_long_one, .timeout = 60)
+{
+    enum { LONG = TB_SERVERS_MAX + 2 };
+    struct product p[LONG], brief;
+    pthread_t thread[LONG];
+    int64_t rects;
+    void *held;
+    struct spec spec = fault_spec;
+    struct tb_plan plan;
+    spec.m = spec.n = spec.k = 40;
+    device_up("8", "256", "4000000", false);
+    product_open(&brief, &spec);
+    cr_assert_eq(plan_build(&brief.call, &caps, 1 << 20, &plan), TB_OK);
+    pool_limit(plan.bytes / 7 * 8 + 64); /* room for one */
+    plan_free(&plan);
+    product_close(&brief);
+    exec_brief_bytes = 3000;
+    exec_queue_ns = INT64_C(60000000000);
+    sim_hang(200); /* one thread of ours hangs in the middle of the first */
+    for (int i = 0; i < LONG; i++) {
+        product_open(&p[i], &spec);
+        cr_assert_eq(pthread_create(&thread[i], NULL, run_long, &p[i]), 0);
+    }
+    for (int i = 0; i < 2000 && !sim_hanging(); i++)
+        usleep(1000);
+    cr_assert(sim_hanging());
+    usleep(50000); /* all the others wait by now */
+    cr_expect_gt(exec_ahead_ns(1e9), 0);
+    spec.m = spec.n = spec.k = 7;
+    product_open(&brief, &spec);
+    cr_expect_eq(attempt(&brief, 1 << 20, &rects), TB_OK);
+    cr_expect(product_right(&brief));
+    cr_expect(sim_hanging(), "the long calls were to be under way still");
+    product_close(&brief);
+    sim_release();
+    for (int i = 0; i < LONG; i++) {
+        pthread_join(thread[i], &held);
+        cr_expect_eq(held, &p[i]);
+        cr_expect(product_right(&p[i]));
+        product_close(&p[i]);
+    }
     device_down();
 }
 

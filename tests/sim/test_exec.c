@@ -689,39 +689,30 @@ static void *run_long(void *arg)
     return attempt(arg, 1 << 20, &rects) == TB_OK ? arg : NULL;
 }
 
-Test(exec, a_brief_call_passes_a_long_one, .timeout = 60)
+/* Long calls with the n-th operation hanging in the first of them, and a brief one; false: the hang
+ * held none of them up. */
+static bool pass_long_calls(long n, const struct spec *long_spec, const struct spec *brief_spec)
 {
     enum { LONG = TB_SERVERS_MAX + 2 };
     struct product p[LONG], brief;
     pthread_t thread[LONG];
     int64_t rects;
     void *held;
-    struct spec spec = fault_spec;
-    struct tb_plan plan;
-    spec.m = spec.n = spec.k = 40;
-    device_up("8", "256", "4000000", false);
-    product_open(&brief, &spec);
-    cr_assert_eq(plan_build(&brief.call, &caps, 1 << 20, &plan), TB_OK);
-    pool_limit(plan.bytes / 7 * 8 + 64); /* room for one */
-    plan_free(&plan);
-    product_close(&brief);
-    exec_brief_bytes = 3000;
-    exec_queue_ns = INT64_C(60000000000);
-    sim_hang(200); /* one thread of ours hangs in the middle of the first */
+    sim_hang(n);
     for (int i = 0; i < LONG; i++) {
-        product_open(&p[i], &spec);
+        product_open(&p[i], long_spec);
         cr_assert_eq(pthread_create(&thread[i], NULL, run_long, &p[i]), 0);
     }
     for (int i = 0; i < 2000 && !sim_hanging(); i++)
         usleep(1000);
-    cr_assert(sim_hanging());
     usleep(50000); /* all the others wait by now */
-    cr_expect_gt(exec_ahead_ns(1e9), 0);
-    spec.m = spec.n = spec.k = 7;
-    product_open(&brief, &spec);
-    cr_expect_eq(attempt(&brief, 1 << 20, &rects), TB_OK);
-    cr_expect(product_right(&brief));
-    cr_expect(sim_hanging(), "the long calls were to be under way still");
+    const bool waiting = sim_hanging() && exec_ahead_ns(1e9) > 0;
+    product_open(&brief, brief_spec);
+    if (waiting) {
+        cr_expect_eq(attempt(&brief, 1 << 20, &rects), TB_OK);
+        cr_expect(product_right(&brief));
+        cr_expect(sim_hanging() && exec_ahead_ns(1e9) > 0, "the long calls were to wait still");
+    }
     product_close(&brief);
     sim_release();
     for (int i = 0; i < LONG; i++) {
@@ -730,6 +721,28 @@ Test(exec, a_brief_call_passes_a_long_one, .timeout = 60)
         cr_expect(product_right(&p[i]));
         product_close(&p[i]);
     }
+    return waiting;
+}
+
+Test(exec, a_brief_call_passes_a_long_one, .timeout = 60)
+{
+    struct product p;
+    struct tb_plan plan;
+    struct spec long_spec = fault_spec, brief_spec = fault_spec;
+    long_spec.m = long_spec.n = long_spec.k = 40;
+    brief_spec.m = brief_spec.n = brief_spec.k = 7;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &long_spec);
+    cr_assert_eq(plan_build(&p.call, &caps, 1 << 20, &plan), TB_OK);
+    pool_limit(plan.bytes / 7 * 8 + 64); /* room for one */
+    plan_free(&plan);
+    product_close(&p);
+    exec_brief_bytes = 3000;
+    exec_queue_ns = INT64_C(60000000000);
+    int passed = 0;
+    for (long n = 200; n < 240 && passed < 3; n++)
+        passed += pass_long_calls(n, &long_spec, &brief_spec);
+    cr_expect_eq(passed, 3);
     device_down();
 }
 

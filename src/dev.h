@@ -63,6 +63,9 @@ struct tb_dev_ops {
      * without bind(). Cheap, and nothing is loaded, where the program has no driver. */
     enum tb_status (*where)(const void *ptr, enum tb_where *out);
     bool (*shared)(void); /* may the program use a device of its own accord? */
+    /* Does this thread of the program use one? Next to nothing to ask; for a program that came to
+     * the driver only after we had loaded it. */
+    bool (*used)(void);
     /* Copies between pageable host memory and the program's device memory; complete on return,
      * behind what the program had asked of its default stream. */
     enum tb_status (*fetch)(void *host, const void *device, struct tb_copy shape);

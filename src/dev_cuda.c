@@ -6,6 +6,7 @@
  * one of ours. */
 #include "dev.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,20 @@ static struct {
     size_t pitch_max;
     int priority_low, priority_high;
 } cuda;
+
+static _Atomic bool cuda_forked; /* this is a child of the process that opened it */
+
+static void cuda_in_child(void)
+{
+    atomic_store(&cuda_forked, true);
+}
+
+static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
+
+static void cuda_hear_forks(void)
+{
+    pthread_atfork(NULL, NULL, cuda_in_child);
+}
 
 static _Atomic(CUlibrary) cuda_images[TB_IMAGES];
 static _Atomic(CUfunction) cuda_kernels[CUDA_KERNELS_MAX];
@@ -271,6 +286,7 @@ static enum tb_status cuda_open_context(struct tb_caps *caps)
 static enum tb_status cuda_open(int ordinal, struct tb_caps *caps)
 {
     *caps = (struct tb_caps){.inline_calls = false};
+    pthread_once(&cuda_once, cuda_hear_forks);
     if (!cuda.driver || cuda.context)
         return cuda_refuse(TB_NO_DEVICE, "open() without count(), or twice");
     enum tb_status status = CU(cuDeviceGet, &cuda.device, ordinal);
@@ -383,6 +399,14 @@ static enum tb_status cuda_where(const void *ptr, enum tb_where *out)
 static bool cuda_shared(void)
 {
     return driver_is_shared();
+}
+
+/* We bind the context on threads of our own only: one that is current here is the program's. */
+static bool cuda_used(void)
+{
+    CUcontext current = NULL;
+    return cuda.context && !atomic_load_explicit(&cuda_forked, memory_order_relaxed) &&
+           cuda.driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current;
 }
 
 /* The driver takes no pitch above a limit in the other form of this copy; this one is slower where
@@ -776,6 +800,7 @@ const struct tb_dev_ops *tb_dev(void)
         .sync = cuda_sync,
         .where = cuda_where,
         .shared = cuda_shared,
+        .used = cuda_used,
         .fetch = cuda_fetch,
         .put = cuda_put,
         .follow = cuda_follow,

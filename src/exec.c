@@ -20,6 +20,12 @@
 
 int64_t exec_queue_ns = INT64_C(2000000000), exec_standstill_ns = INT64_C(8000000000);
 int64_t exec_watchdog_ns = INT64_C(60000000000);
+double exec_brief_bytes = 64 << 20;
+static const double brief_flops = 1e11;
+
+/* What is queued or under way, for those that ask without the lock. */
+static _Atomic int64_t ahead_ns;
+static atomic_int ahead_calls;
 
 static const unsigned abandoned_bit = 1u << 31;
 
@@ -46,7 +52,11 @@ struct tb_job {
     struct tb_chunk *asked, **asked_end; /* transfers to issue */
     bool closed;                         /* no more of them */
     int refs;
-    enum tb_status status; /* the first failure */
+    enum tb_class class;
+    int64_t served;          /* bytes moved for it, counted from those of the others at its start */
+    int64_t est_ns, ahead;   /* all of it; of that, still in ahead_ns */
+    int64_t pieces, carried; /* uploads and downloads: all, and those taken up */
+    enum tb_status status;   /* the first failure */
     bool begun, over, give_up;
     pthread_cond_t told; /* the caller: begun, over, or the last section left */
     atomic_uint guard;   /* sections inside, and abandoned_bit */
@@ -78,6 +88,13 @@ static bool job_abandoned(struct tb_job *job)
 
 /* --- Life of a job --- */
 
+static enum tb_class class_of(const struct tb_call *call, const struct tb_plan *plan)
+{
+    const bool brief =
+        plan->bytes_in + plan->bytes_out <= exec_brief_bytes && call_flops(call) <= brief_flops;
+    return brief ? TB_BRIEF : TB_LONG;
+}
+
 static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan *plan,
                                unsigned char *done)
 {
@@ -102,7 +119,10 @@ static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan 
         if (step->kind != TB_COMPUTE)
             job->state[i].to_issue =
                 plan_pieces(&step->range, plan->elem[plan_operand(step->kind)], plan->chunk);
+        job->pieces += job->state[i].to_issue;
     }
+    job->class = class_of(call, plan);
+    job->est_ns = job->ahead = (int64_t)plan->est_ns;
     job->left = plan->pieces;
     job->done = done;
     job->refs = 1; /* the caller's */
@@ -119,6 +139,32 @@ static void job_drop(struct tb_job *job)
     pthread_cond_destroy(&job->told);
     plan_free(&job->plan);
     free(job);
+}
+
+/* Takes from what is ahead of others all but the given share of the job. Lock held. */
+static void job_advance(struct tb_job *job, int64_t pieces_left)
+{
+    const int64_t left =
+        pieces_left > 0 ? (int64_t)((double)job->est_ns * (double)pieces_left / (double)job->pieces)
+                        : 0;
+    if (left >= job->ahead)
+        return;
+    atomic_fetch_sub(&ahead_ns, job->ahead - left);
+    job->ahead = left;
+}
+
+/* It is over, or was never begun. Lock held. */
+static void job_leaves_queue(struct tb_job *job)
+{
+    job_advance(job, 0);
+    atomic_fetch_sub(&ahead_calls, 1);
+}
+
+double exec_ahead_ns(double own_ns)
+{
+    const double all = (double)atomic_load_explicit(&ahead_ns, memory_order_relaxed);
+    const double shared = own_ns * atomic_load_explicit(&ahead_calls, memory_order_relaxed);
+    return all < shared ? all : shared;
 }
 
 /* Lock held. */
@@ -141,12 +187,18 @@ static bool step_ready(const struct tb_job *job, int32_t i)
     return true;
 }
 
-/* The number of the lane of its server that a step belongs to. */
-static int lane_of(const struct tb_step *step)
+static bool is_upload(enum tb_step_kind kind)
 {
-    return step->kind == TB_COMPUTE    ? step->lane
-           : step->kind == TB_DOWNLOAD ? TB_LANE_BACK
-                                       : TB_LANE_IN;
+    return kind == TB_UPLOAD_A || kind == TB_UPLOAD_B || kind == TB_UPLOAD_C;
+}
+
+/* The stage of its server that a step belongs to. */
+static struct tb_stage *stage_of(const struct tb_job *job, const struct tb_step *step)
+{
+    const int lane = step->kind == TB_COMPUTE    ? step->lane
+                     : step->kind == TB_DOWNLOAD ? TB_LANE_BACK
+                                                 : TB_LANE_IN;
+    return &job->server->stage[job->class][lane];
 }
 
 /* Makes the lane of step i wait for the steps before it; a lane is told of a step but once. Only
@@ -154,15 +206,16 @@ static int lane_of(const struct tb_step *step)
 static enum tb_status lane_await(struct tb_job *job, int32_t i)
 {
     const struct tb_step *step = plan_step(&job->plan, i);
-    const int lane = lane_of(step);
+    struct tb_stage *const stage = stage_of(job, step);
+    const uint32_t bit = 1u << (stage - job->server->stage[job->class]);
     enum tb_status status = TB_OK;
     for (int w = 0; w < TB_STEP_WAITS && status == TB_OK; w++) {
         if (step->waits_on[w] < 0)
             continue;
         struct step_state *state = &job->state[step->waits_on[w]];
-        if (!(state->seen & 1u << lane))
-            status = tb_dev()->wait(job->server->lane[lane], state->event);
-        state->seen |= 1u << lane;
+        if (!(state->seen & bit))
+            status = tb_dev()->wait(stage->lane, state->event);
+        state->seen |= bit;
     }
     return status;
 }
@@ -170,11 +223,7 @@ static enum tb_status lane_await(struct tb_job *job, int32_t i)
 /* Step i is on its lane as a whole: an event behind it. The service thread only. */
 static enum tb_status step_mark(struct tb_job *job, int32_t i)
 {
-    struct tb_server *const server = job->server;
-    const int lane = lane_of(plan_step(&job->plan, i));
-    struct tb_event **event = &job->state[i].event;
-    const enum tb_status status = server_event(server, lane, server->turn[lane]++, event);
-    return status == TB_OK ? tb_dev()->record(*event, server->lane[lane]) : status;
+    return stage_mark(stage_of(job, plan_step(&job->plan, i)), &job->state[i].event);
 }
 
 /* --- The timeline --- */
@@ -213,13 +262,48 @@ static const char *step_name(enum tb_step_kind kind)
 
 /* --- Copiers --- */
 
-static bool is_upload(enum tb_step_kind kind)
+/* May a copier that takes up the step have to wait for a product? */
+static bool step_lingers(const struct tb_plan *plan, const struct tb_step *step)
 {
-    return kind == TB_UPLOAD_A || kind == TB_UPLOAD_B || kind == TB_UPLOAD_C;
+    for (int w = 0; w < TB_STEP_WAITS; w++)
+        if (step->waits_on[w] >= 0 && plan_step(plan, step->waits_on[w])->kind == TB_COMPUTE)
+            return true;
+    return false;
 }
 
-/* The next piece of one kind of a job, if its step is ready. Lock held. */
-static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
+/* The first of every six copiers is for brief calls alone: whatever the long ones wait for, a brief
+ * one finds somebody to carry it. */
+static bool is_swift(const struct tb_copier *self)
+{
+    enum { EVERY = 6 };
+    return pool_get()->copiers >= EVERY && self->index % EVERY == 0 &&
+           self->state == TB_COPIER_UP && !self->lost;
+}
+
+static bool any_swift(const struct tb_pool *pool)
+{
+    bool any = false;
+    for (int c = 0; c < pool->copiers; c++)
+        any = any || is_swift(&pool->copier[c]);
+    return any;
+}
+
+/* Should this copier carry for the job? Lock held. */
+static bool copier_suits(const struct tb_copier *self, const struct tb_job *job)
+{
+    if (is_swift(self))
+        return job->class == TB_BRIEF;
+    if (job->class != TB_BRIEF || !any_swift(pool_get()))
+        return true;
+    bool lingers = false;
+    for (int i = 0; i < TB_CHUNKS; i++)
+        lingers = lingers || (self->chunk[i].state != TB_CHUNK_FREE && self->chunk[i].lingers);
+    return !lingers;
+}
+
+/* The next piece of one kind of a job for a copier, if its step is ready. Lock held. */
+static bool job_next(const struct tb_copier *self, struct tb_job *job, bool upload,
+                     struct tb_task *task)
 {
     int32_t *at = upload ? &job->upload_at : &job->download_at;
     int64_t *piece = upload ? &job->upload_piece : &job->download_piece;
@@ -229,13 +313,18 @@ static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
         ++*at;
     if (job->status != TB_OK || *at == count || !step_ready(job, *at))
         return false;
+    const struct tb_step *step = plan_step(&job->plan, *at);
+    if (!copier_suits(self, job))
+        return false;
     if (task) {
         *task = (struct tb_task){job, *at, (*piece)++};
         job->busy++;
         job->refs++;
-        const struct tb_step *step = plan_step(&job->plan, *at);
-        if (*piece ==
-            plan_pieces(&step->range, job->plan.elem[plan_operand(step->kind)], job->plan.chunk)) {
+        job_advance(job, job->pieces - ++job->carried);
+        const size_t elem = job->plan.elem[plan_operand(step->kind)];
+        const struct tb_piece taken = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
+        job->served += (int64_t)plan_piece_bytes(&step->range, elem, &taken);
+        if (*piece == plan_pieces(&step->range, elem, job->plan.chunk)) {
             *piece = 0;
             ++*at;
         }
@@ -243,45 +332,48 @@ static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
     return true;
 }
 
-/* Picks a piece of some job, fairly: whoever was served goes to the end. Lock held. */
-static bool pick(bool upload, struct tb_task *task)
+/* Picks a piece of the job that had the fewest bytes so far: the link is shared by bytes, whatever
+ * the size of the pieces. A job that could not use its turn does not save it up. Lock held. */
+static bool pick(const struct tb_copier *self, bool upload, struct tb_task *task)
 {
-    for (struct tb_job **at = &pool_get()->active; *at; at = &(*at)->next) {
-        struct tb_job *job = *at;
-        if (!job_next(job, upload, task))
+    struct tb_pool *pool = pool_get();
+    struct tb_job *best = NULL;
+    for (struct tb_job *job = pool->active; job; job = job->next) {
+        if (!job_next(self, job, upload, NULL))
             continue;
-        if (task && job->next) {
-            *at = job->next;
-            while (*at)
-                at = &(*at)->next;
-            *at = job;
-            job->next = NULL;
-        }
-        return true;
+        if (!task)
+            return true;
+        if (job->served < pool->served)
+            job->served = pool->served;
+        if (!best || job->served < best->served)
+            best = job;
     }
-    return false;
+    if (!best)
+        return false;
+    pool->served = best->served;
+    return job_next(self, best, upload, task);
 }
 
 /* Uploads first, they feed the device; but some pieces may always be on their way back: two for
  * three copiers, by the virtual clock of tests/sim the best share. More would keep too many copiers
  * waiting for products while there is something to send. Lock held. */
-static bool task_take(struct tb_task *task)
+static bool task_take(const struct tb_copier *self, struct tb_task *task)
 {
     enum { PATIENCE = 32 };
     struct tb_pool *pool = pool_get();
-    if (!pick(true, NULL))
-        return pick(false, task);
+    if (!pick(self, true, NULL))
+        return pick(self, false, task);
     int fetching = 0;
     for (int c = 0; c < pool->copiers; c++)
         for (int i = 0; i < TB_CHUNKS; i++)
             fetching +=
                 pool->copier[c].chunk[i].state != TB_CHUNK_FREE && pool->copier[c].chunk[i].back;
-    if ((3 * fetching < 2 * pool->copiers || pool->sent >= PATIENCE) && pick(false, task)) {
+    if ((3 * fetching < 2 * pool->copiers || pool->sent >= PATIENCE) && pick(self, false, task)) {
         pool->sent = 0;
         return true;
     }
     pool->sent++;
-    return pick(true, task);
+    return pick(self, true, task);
 }
 
 /* Everything on the lane is over, whatever became of its event. False: the device does not say so.
@@ -293,6 +385,11 @@ static bool lane_drain(struct tb_lane *lane, struct tb_event *event)
         if (dev->record(event, lane) == TB_OK && dev->sync(event) == TB_OK)
             return true;
     return false;
+}
+
+static bool stage_drain(struct tb_stage *stage)
+{
+    return lane_drain(stage->lane, stage->event[0]);
 }
 
 static void engine_break(enum tb_status status)
@@ -420,6 +517,15 @@ static void task_run(struct tb_copier *self, struct tb_task *task)
     self->turn = (self->turn + 1) % TB_CHUNKS;
     chunk_settle(self, chunk);
     enum tb_status status = self->lost ? TB_DEVICE_FAULT : task_stage(chunk, task);
+    const struct tb_step *step = plan_step(&job->plan, task->step);
+    const bool back = !is_upload(step->kind);
+    const bool lingers = job->class != TB_BRIEF && step_lingers(&job->plan, step);
+    /* A long call has one piece a copier on its way, while the next is staged: that is enough for
+     * the link, and more would only be a queue that a brief call has to wait through. */
+    if (job->class == TB_LONG && !back && !lingers)
+        for (int i = 0; i < TB_CHUNKS; i++)
+            if (!self->chunk[i].back && !self->chunk[i].lingers)
+                chunk_settle(self, &self->chunk[i]);
     pthread_mutex_lock(&pool->lock);
     if (status == TB_OK && job->closed)
         status = TB_TIMEOUT;
@@ -427,7 +533,8 @@ static void task_run(struct tb_copier *self, struct tb_task *task)
         task_end(task, status, false);
     } else {
         chunk->task = *task;
-        chunk->back = !is_upload(plan_step(&job->plan, task->step)->kind);
+        chunk->back = back;
+        chunk->lingers = lingers;
         chunk->state = TB_CHUNK_ASKED;
         chunk->next = NULL;
         *job->asked_end = chunk;
@@ -455,7 +562,7 @@ static void copier_work(struct tb_copier *self)
     for (;;) {
         struct tb_task task;
         struct tb_chunk *oldest = oldest_in_use(self);
-        if (!self->lost && task_take(&task)) {
+        if (!self->lost && task_take(self, &task)) {
             pthread_mutex_unlock(&pool->lock);
             task_run(self, &task);
             pthread_mutex_lock(&pool->lock);
@@ -486,7 +593,7 @@ static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
     const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
     const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
                        plan_piece_offset(&step->range, elem, &piece);
-    struct tb_lane *const lane = job->server->lane[lane_of(step)];
+    struct tb_lane *const lane = stage_of(job, step)->lane;
     enum tb_status status = lane_await(job, task->step);
     if (status != TB_OK)
         return status;
@@ -550,7 +657,7 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
 {
     const struct tb_dev_ops *dev = tb_dev();
     const struct tb_step *step = plan_step(&job->plan, i);
-    struct tb_lane *lane = self->lane[step->lane];
+    struct tb_lane *const lane = stage_of(job, step)->lane;
     const struct tb_gemm_params params =
         stage_params(&job->call, &job->plan, step, job->slab->base);
     enum tb_status status = lane_await(job, i);
@@ -600,7 +707,7 @@ static enum tb_status engine_status(const struct tb_pool *pool)
 static enum tb_status tiles_land(struct tb_server *self, struct tb_job *job)
 {
     for (int lane = 0; lane < TB_SERVER_LANES; lane++)
-        if (!lane_drain(self->lane[lane], self->event[lane][0]))
+        if (!stage_drain(&self->stage[job->class][lane]))
             return TB_DEVICE_FAULT;
     if (!job_enter(job))
         return TB_TIMEOUT;
@@ -634,7 +741,7 @@ static enum tb_status lanes_follow(struct tb_server *self, const struct tb_job *
 {
     enum tb_status status = TB_OK;
     for (int lane = 0; lane < TB_SERVER_LANES && job_in_place(job) && status == TB_OK; lane++)
-        status = tb_dev()->follow(self->lane[lane]);
+        status = tb_dev()->follow(self->stage[job->class][lane].lane);
     return status;
 }
 
@@ -644,6 +751,7 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
     struct tb_pool *pool = pool_get();
     const enum tb_status ready = lanes_follow(self, job);
     pthread_mutex_lock(&pool->lock);
+    job->served = pool->served;
     if (ready != TB_OK)
         job_fail(job, ready);
     job->server = self;
@@ -673,11 +781,11 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
 }
 
 /* After a failure: nothing of the job may be under way when its memory goes to the next one. */
-static bool job_drain(struct tb_server *self)
+static bool job_drain(struct tb_server *self, const struct tb_job *job)
 {
     bool good = true;
     for (int lane = 0; lane < TB_SERVER_LANES; lane++)
-        good = lane_drain(self->lane[lane], self->event[lane][0]) && good;
+        good = stage_drain(&self->stage[job->class][lane]) && good;
     return good;
 }
 
@@ -685,7 +793,7 @@ static void job_begun(void *arg)
 {
     struct tb_job *job = arg;
     job->begun = true;
-    pool_get()->stuck_since = 0;
+    pool_get()->stuck_ns = 0;
     pthread_cond_broadcast(&job->told);
 }
 
@@ -696,7 +804,8 @@ static void job_close(struct tb_job *job, enum tb_status status)
         job->status = status;
     job->over = true;
     if (job->status != TB_BUSY)
-        pool_get()->stuck_since = 0;
+        pool_get()->stuck_ns = 0;
+    job_leaves_queue(job);
     pthread_cond_broadcast(&job->told);
     job_drop(job);
 }
@@ -709,11 +818,11 @@ static void job_run(struct tb_server *self, struct tb_job *job)
     if (status != TB_OK)
         engine_break(status);
     else
-        status = pool_take(job->plan.bytes, &job->give_up, job_begun, job, &job->slab);
+        status = pool_take(job->plan.bytes, job->class, &job->give_up, job_begun, job, &job->slab);
     if (status == TB_OK) {
         job_drive(self, job);
         status = job->status;
-        if (status != TB_OK && !job_abandoned(job) && !job_drain(self))
+        if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
             engine_break(status);
         else if (status != TB_OK && job->plan.in_place[TB_C])
             (void)tiles_land(self, job);
@@ -725,13 +834,34 @@ static void job_run(struct tb_server *self, struct tb_job *job)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Lock held. */
+/* Takes a job out of the queue; false: it is not there any more. Lock held. */
+static bool queue_remove(struct tb_pool *pool, struct tb_job *job)
+{
+    struct tb_job *before = NULL, *at = pool->queue_head;
+    while (at && at != job) {
+        before = at;
+        at = at->next;
+    }
+    if (!at)
+        return false;
+    *(before ? &before->next : &pool->queue_head) = job->next;
+    if (pool->queue_tail == job)
+        pool->queue_tail = before;
+    pool->jobs_queued--;
+    job->next = NULL;
+    return true;
+}
+
+/* The next job; some service threads are always left for brief ones. NULL: none. Lock held. */
 static struct tb_job *job_dequeue(struct tb_pool *pool)
 {
     struct tb_job *job = pool->queue_head;
-    pool->queue_head = job->next;
-    pool->jobs_queued--;
-    job->next = NULL;
+    while (job && job->class == TB_LONG && pool->long_running >= TB_SERVERS_LONG)
+        job = job->next;
+    if (!job)
+        return NULL;
+    queue_remove(pool, job);
+    pool->long_running += job->class == TB_LONG;
     return job;
 }
 
@@ -741,10 +871,12 @@ static void server_work(struct tb_server *self)
     enum tb_status status = server_open(self);
     pthread_mutex_lock(&pool->lock);
     for (;;) {
-        if (pool->queue_head) {
-            struct tb_job *job = job_dequeue(pool);
+        struct tb_job *const job = job_dequeue(pool);
+        if (job) {
+            const enum tb_class class = job->class;
             if (status != TB_OK) { /* let the next call try anew */
                 job_close(job, status);
+                pool->long_running -= class == TB_LONG;
                 server_retire(self);
                 pthread_mutex_unlock(&pool->lock);
                 return;
@@ -752,6 +884,7 @@ static void server_work(struct tb_server *self)
             pthread_mutex_unlock(&pool->lock);
             job_run(self, job);
             pthread_mutex_lock(&pool->lock);
+            pool->long_running -= class == TB_LONG;
         } else if (pool->stop) {
             break;
         } else {
@@ -771,21 +904,12 @@ static int64_t estimate_ns(const struct tb_call *call, const struct tb_plan *pla
     return (int64_t)((plan->bytes_in + plan->bytes_out) / 2 + call_flops(call) / 200);
 }
 
-/* Takes a job out of the queue; false: it is not there any more. Lock held. */
+/* Takes a job back that no service thread has; false: one has it. Lock held. */
 static bool job_unqueue(struct tb_job *job)
 {
-    struct tb_pool *pool = pool_get();
-    struct tb_job *before = NULL, *at = pool->queue_head;
-    while (at && at != job) {
-        before = at;
-        at = at->next;
-    }
-    if (!at)
+    if (!queue_remove(pool_get(), job))
         return false;
-    *(before ? &before->next : &pool->queue_head) = job->next;
-    if (pool->queue_tail == job)
-        pool->queue_tail = before;
-    pool->jobs_queued--;
+    job_leaves_queue(job);
     job->refs--; /* the caller has another */
     return true;
 }
@@ -801,6 +925,8 @@ static enum tb_status job_submit(struct tb_job *job)
     pool->queue_tail = job;
     pool->jobs_queued++;
     job->refs++;
+    atomic_fetch_add(&ahead_ns, job->ahead);
+    atomic_fetch_add(&ahead_calls, 1);
     if (!pool_serve(pool, server_work)) {
         job_unqueue(job);
         return TB_NO_THREAD;
@@ -831,26 +957,30 @@ static void job_abandon(struct tb_job *job)
         pthread_cond_wait(&job->told, &pool->lock);
 }
 
-/* A job is given up before it began. Where no other was under way, and none has begun for long, the
- * device stands still: every further call would wait in vain. Lock held. */
-static bool standstill(struct tb_pool *pool)
+/* A job is given up before it began. Where no other was under way, and jobs have waited for long
+ * without any having begun, the device stands still: every further call would wait in vain. Only
+ * time counts in which somebody waited, once, and of one wait no more than its limit: the process
+ * may have been stopped. Lock held. */
+static bool standstill(struct tb_pool *pool, int64_t since)
 {
     const int64_t now = pool_now_ns();
     if (pool->active)
         return false;
-    if (pool->stuck_since == 0)
-        pool->stuck_since = now;
-    return now - pool->stuck_since > exec_standstill_ns;
+    const int64_t from = since > pool->stuck_until ? since : pool->stuck_until;
+    const int64_t waited = now - from;
+    pool->stuck_ns += waited < exec_queue_ns ? waited : exec_queue_ns;
+    pool->stuck_until = now;
+    return pool->stuck_ns > exec_standstill_ns;
 }
 
 static enum tb_status job_wait(struct tb_job *job, int64_t patience_ns)
 {
     struct tb_pool *pool = pool_get();
-    const int64_t queue_until = pool_now_ns() + exec_queue_ns;
+    const int64_t since = pool_now_ns(), queue_until = since + exec_queue_ns;
     while (!job->begun && !job->over)
         if (!pool_wait_until(&job->told, &pool->lock, queue_until) && !job->begun && !job->over) {
             job_withdraw(job);
-            return standstill(pool) ? TB_TIMEOUT : TB_BUSY;
+            return standstill(pool, since) ? TB_TIMEOUT : TB_BUSY;
         }
     const int64_t until = pool_now_ns() + patience_ns;
     while (!job->over)

@@ -29,6 +29,11 @@ struct tb_exec_stats {
 enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
                         struct tb_undone *undone, struct tb_exec_stats *stats);
 
+/* About how long the calls that are under way or wait here would hold up one that needs `own_ns` by
+ * itself, ns: the link and the device are shared fairly, so that a call waits no longer for each of
+ * the others than it needs itself. By the built-in rates; takes no lock. */
+double exec_ahead_ns(double own_ns);
+
 /* Nothing can be run any more, whatever the call. */
 bool exec_broken(void);
 
@@ -39,5 +44,7 @@ void undone_free(struct tb_undone *undone);
 /* Limits, for tests: to get device and memory; beyond ten times the estimate; and how long calls
  * may wait without any having begun until the device counts as standing still. */
 extern int64_t exec_queue_ns, exec_watchdog_ns, exec_standstill_ns;
+/* Calls that move no more bytes than this are brief; for tests. */
+extern double exec_brief_bytes;
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "dev.h"
 
 enum { PLACE_A, PLACE_B, PLACE_C, PLACES };
@@ -17,6 +18,28 @@ bool place_shared(void)
     if (atomic_load_explicit(&seen, memory_order_relaxed))
         return true;
     return tb_dev() && tb_dev()->shared();
+}
+
+/* A driver that is loaded late must be noticed before the first operand of it comes. Between the
+ * two lie the start of the driver and a context, 0.1 s and more; a tick of this clock is at most 10
+ * ms.
+ */
+bool place_glance(void)
+{
+    static _Atomic int64_t looked;
+    struct timespec now;
+    if (!tb_dev() || atomic_load_explicit(&seen, memory_order_relaxed))
+        return tb_dev() != NULL;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    const int64_t tick = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    bool shared = tb_dev()->used();
+    if (!shared && atomic_load_explicit(&looked, memory_order_relaxed) != tick) {
+        shared = tb_dev()->shared();
+        atomic_store_explicit(&looked, tick, memory_order_relaxed);
+    }
+    if (shared)
+        atomic_store(&seen, true);
+    return shared;
 }
 
 static enum tb_where where_is(const void *at)

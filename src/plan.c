@@ -295,7 +295,7 @@ static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps)
     route_default_rates(caps, &rates);
     const double in = call_bytes_in(call), out = call_bytes_out(call);
     /* A C that is read has to be there first, all of it. */
-    const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.7 : 1.5;
+    const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.7 : 1.1;
     return out <= in / 8 || call_flops(call) / rates.gpu[call->ab] > least * in / link;
 }
 
@@ -719,6 +719,16 @@ static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
     return round_up((size_t)piece, 64 << 10);
 }
 
+static double estimate(const struct tb_call *call, const struct tb_caps *caps,
+                       const struct tb_plan *plan)
+{
+    struct tb_rates rates;
+    route_default_rates(caps, &rates);
+    const double in = plan->bytes_in / rates.link_in, out = plan->bytes_out / rates.link_out;
+    const double device = call_flops(call) / rates.gpu[call->ab], link = in > out ? in : out;
+    return device > link ? device : link;
+}
+
 enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
                           struct tb_plan *plan)
 {
@@ -765,9 +775,11 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
         status = steps_build(&walk);
         if (status != TB_OK)
             plan_free(plan);
+        plan->est_ns = estimate(call, caps, plan);
         return status;
     }
     steps_single(&walk);
+    plan->est_ns = estimate(call, caps, plan);
     plan->on_caller = !resident && caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
     return TB_OK;
 }

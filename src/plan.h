@@ -12,7 +12,7 @@
 #include "caps.h"
 #include "status.h"
 
-#define TB_CHUNK_BYTES ((size_t)4 << 20) /* of a staging buffer: no piece is larger */
+#define TB_CHUNK_BYTES ((size_t)2 << 20) /* of a staging buffer: no piece is larger */
 #define TB_INLINE_BYTES                                                                            \
     ((size_t)64 << 10)  /* a product this small may run on the caller's stack                      \
                          */
@@ -61,6 +61,7 @@ struct tb_plan {
     bool a_shared, b_shared;    /* one matrix for the whole batch */
     bool on_caller;             /* small, and the device allows the caller's own thread */
     double bytes_in, bytes_out;
+    double est_ns; /* alone, by the built-in rates: the longest of link in, device, link out */
     int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */
     int32_t count;
     struct tb_step *many; /* the steps, or NULL where `few` holds them */

@@ -15,6 +15,11 @@
 enum { TB_COPIERS_MAX = 16, TB_COPIERS_AUTO = 12, TB_SERVERS_MAX = 8, TB_SLABS_MAX = 32 };
 enum { TB_RING = 128, TB_CHUNKS = 2 }; /* events of a lane; staging buffers of a copier */
 
+/* Calls that are over in a few ms, and the others: the former may overtake the latter everywhere.
+ */
+enum tb_class { TB_LONG, TB_BRIEF, TB_CLASSES };
+enum { TB_SERVERS_LONG = TB_SERVERS_MAX - 2 }; /* as many long calls are under way at once */
+
 /* A piece of work of a call in the hands of a copier. */
 struct tb_task {
     struct tb_job *job; /* NULL: none */
@@ -33,6 +38,7 @@ struct tb_chunk {
     _Atomic enum tb_chunk_state state; /* freed by its copier without the lock */
     struct tb_task task;
     bool back;            /* it comes from the device */
+    bool lingers;         /* it may have to wait for a product of a long call */
     struct tb_copier *of; /* whose it is */
     struct tb_lane *lane; /* that carries it */
     struct tb_chunk *next;
@@ -54,22 +60,26 @@ struct tb_copier {
  * transfers on the same two: so they arrive in the order of the plan. */
 enum { TB_LANE_IN = TB_PLAN_LANES, TB_LANE_BACK, TB_SERVER_LANES };
 
-/* A service thread and its lanes. Events are opened as they are needed and used in turn: one that
- * is recorded anew stands for more work of the same lane, so whoever waits for it waits long
- * enough.
- */
+/* A lane and its events. They are opened as they are needed and used in turn: one that is recorded
+ * anew stands for more work of the lane, so whoever waits for it waits long enough. */
+struct tb_stage {
+    struct tb_lane *lane;
+    struct tb_event *event[TB_RING];
+    unsigned turn;
+};
+
+/* A service thread and its lanes, for calls of either class. */
 struct tb_server {
     pthread_t thread;
     bool alive, ready;
-    struct tb_lane *lane[TB_SERVER_LANES];
-    struct tb_event *event[TB_SERVER_LANES][TB_RING];
-    unsigned turn[TB_SERVER_LANES];
+    struct tb_stage stage[TB_CLASSES][TB_SERVER_LANES];
 };
 
 struct tb_slab {
     tb_dptr base;
     size_t bytes; /* 0: the entry is free */
     bool used;
+    enum tb_class holder; /* while it is used */
 };
 
 /* What a call on its caller's own stack needs; whoever sets `taken` has it. */
@@ -97,8 +107,10 @@ struct tb_pool {
     int copiers, copiers_failed;
     enum tb_status copier_status;
     int servers_idle, jobs_queued;
-    int64_t
-        stuck_since; /* when a job was first given up that nothing kept from beginning; 0: none */
+    int64_t stuck_ns, stuck_until; /* how long jobs waited that nothing kept from beginning, none of
+                                      which began; the time of the last of them */
+    int long_running;              /* jobs of that class with a service thread */
+    int64_t served;                /* exec.c: bytes that the job served last had had */
     struct tb_job *queue_head, *queue_tail, *active; /* exec.c's */
     unsigned sent;                                   /* pieces since one was fetched */
     struct tb_kit kit;
@@ -126,17 +138,18 @@ bool pool_serve(struct tb_pool *pool, void (*serve)(struct tb_server *self));
 /* Opens lanes and events of a service thread, on it. Where that failed the thread retires (lock
  * held): its entry belongs to nobody then, and may be taken by the next. */
 enum tb_status server_open(struct tb_server *self);
-/* The n-th event of a lane. Its turn belongs to the caller alone. */
-enum tb_status server_event(struct tb_server *self, int lane, unsigned n, struct tb_event **out);
+/* Records the next event of a lane; on the service thread. */
+enum tb_status stage_mark(struct tb_stage *stage, struct tb_event **out);
 void server_retire(struct tb_server *self);
 
 /* Opens the kit; on the thread of a caller that has taken it. */
 enum tb_status kit_open(struct tb_kit *kit);
 
 /* A slab of at least `bytes`; waits for others to give theirs back until *give_up (under the lock).
- * `begun` is called, under the lock, before the device is asked for anything. No lock held. */
-enum tb_status pool_take(size_t bytes, const bool *give_up, void (*begun)(void *), void *arg,
-                         struct tb_slab **out);
+ * Long calls leave an eighth of the budget to brief ones. `begun` is called, under the lock, before
+ * the device is asked for anything. No lock held. */
+enum tb_status pool_take(size_t bytes, enum tb_class class, const bool *give_up,
+                         void (*begun)(void *), void *arg, struct tb_slab **out);
 void pool_give(struct tb_slab *slab);
 
 /* Nothing more may be started: everybody who waits is told. Lock held. */

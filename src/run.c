@@ -26,6 +26,14 @@ void run_setup(void)
     atomic_store(&run_small_volume, route_small_volume(conf_get()));
 }
 
+bool run_passes(void)
+{
+    if (!place_glance())
+        return true;
+    atomic_store(&run_small_volume, 0);
+    return false;
+}
+
 void run_look(void)
 {
     if (place_shared())

@@ -12,10 +12,13 @@
  * known that no call can leave the CPU; 0 where every call is wanted (forced, verbose). */
 extern _Atomic double run_small_volume;
 
+/* Its second half: may a small call pass unseen? No more, once the program uses a device. */
+bool run_passes(void);
+
 static inline bool run_is_small(int64_t m, int64_t n, int64_t k)
 {
     const double volume = (double)m * (double)n * (double)k;
-    return volume < atomic_load_explicit(&run_small_volume, memory_order_relaxed);
+    return volume < atomic_load_explicit(&run_small_volume, memory_order_relaxed) && run_passes();
 }
 
 /* Called by the resolver before the first door opens. */

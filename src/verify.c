@@ -62,23 +62,30 @@ static double from_bf16(uint16_t h)
     return (double)x;
 }
 
-static double number_at(enum tb_type type, const void *column, int64_t i)
+/* `count` numbers as doubles: in `line`, or where they are. */
+static const double *numbers_of(enum tb_type type, const void *column, int64_t count, double *line)
 {
     switch (type) {
     case TB_F16:
-        return from_f16(((const uint16_t *)column)[i]);
+        for (int64_t i = 0; i < count; i++)
+            line[i] = from_f16(((const uint16_t *)column)[i]);
+        break;
     case TB_BF16:
-        return from_bf16(((const uint16_t *)column)[i]);
+        for (int64_t i = 0; i < count; i++)
+            line[i] = from_bf16(((const uint16_t *)column)[i]);
+        break;
     case TB_F32:
     case TB_C32:
-        return (double)((const float *)column)[i];
+        for (int64_t i = 0; i < count; i++)
+            line[i] = (double)((const float *)column)[i];
+        break;
     case TB_F64:
     case TB_C64:
-        return ((const double *)column)[i];
+        return column;
     case TB_TYPES:
         break;
     }
-    return 0;
+    return line;
 }
 
 /* Unit roundoff of a stored number, its smallest step, its largest value. */
@@ -110,6 +117,7 @@ struct matrix {
     bool flip, conj; /* how op() reads it */
     double scale;    /* a power of two; the entries times it are at most 1 */
     double norm2;    /* of all finite rows (A) or columns (B) of op(), scaled */
+    double *line;    /* room for a column */
 };
 
 static const void *column_of(const struct matrix *x, int64_t j)
@@ -133,9 +141,21 @@ static void matrix_scan(struct matrix *x, bool by_row, unsigned char *bad)
     const int parts = parts_of(x);
     double most = 0;
     for (int64_t j = 0; j < x->cols; j++) {
-        const void *column = column_of(x, j);
-        for (int64_t i = 0; i < parts * x->rows; i++) {
-            const double value = fabs(number_at(x->type, column, i));
+        const int64_t count = parts * x->rows;
+        const double *column = numbers_of(x->type, column_of(x, j), count, x->line);
+        double high = 0;
+        bool finite = true;
+        for (int64_t i = 0; i < count; i++) {
+            const double value = fabs(column[i]);
+            finite &= value <= DBL_MAX;
+            high = value > high ? value : high;
+        }
+        if (finite) {
+            most = high > most ? high : most;
+            continue;
+        }
+        for (int64_t i = 0; i < count; i++) {
+            const double value = fabs(column[i]);
             if (!(value <= DBL_MAX))
                 bad[op_index(x, i / parts, j, by_row)] = 1;
             else if (value > most)
@@ -150,6 +170,34 @@ static void matrix_scan(struct matrix *x, bool by_row, unsigned char *bad)
     x->scale = ldexp(1, -exponent);
 }
 
+/* The part of one stored column in what follows, for real types: all vectors are real too. */
+static void column_times(struct matrix *x, const double *column, int64_t j, const double *v,
+                         double *out, double *squares, bool by_row)
+{
+    double sum = 0, norm2 = 0;
+    const bool each =
+        by_row == !x->flip; /* a square for each entry of the column, or one for all */
+    for (int64_t i = 0; i < x->rows; i++) {
+        const double value = column[i] * x->scale, square = value * value;
+        const double counted = square <= DBL_MAX ? square : 0;
+        norm2 += counted;
+        if (each)
+            squares[i] += counted;
+    }
+    if (!each)
+        squares[j] += norm2;
+    x->norm2 += norm2;
+    if (x->flip) {
+        for (int64_t i = 0; i < x->rows; i++)
+            sum += v[2 * i] != 0 ? column[i] * x->scale * v[2 * i] : 0;
+        out[2 * j] += sum;
+    } else if (v[2 * j] != 0) {
+        const double factor = v[2 * j] * x->scale;
+        for (int64_t i = 0; i < x->rows; i++)
+            out[2 * i] += column[i] * factor;
+    }
+}
+
 /* out = op(X) v, and the squares of the norms of op(X)'s rows (or columns); all scaled. Columns of
  * op(X) with v = 0 are left out, whatever they hold. v and out are pairs. */
 static void matrix_times(struct matrix *x, const double *v, double *out, double *squares,
@@ -159,11 +207,15 @@ static void matrix_times(struct matrix *x, const double *v, double *out, double 
     const int64_t length = x->flip ? x->cols : x->rows;
     memset(out, 0, 2 * (size_t)length * sizeof *out);
     for (int64_t j = 0; j < x->cols; j++) {
-        const void *column = column_of(x, j);
+        const double *column = numbers_of(x->type, column_of(x, j), parts * x->rows, x->line);
+        if (parts == 1) {
+            column_times(x, column, j, v, out, squares, by_row);
+            continue;
+        }
         for (int64_t i = 0; i < x->rows; i++) {
             const int64_t to = x->flip ? j : i, from = x->flip ? i : j;
-            const double re = number_at(x->type, column, parts * i) * x->scale;
-            double im = parts == 2 ? number_at(x->type, column, 2 * i + 1) * x->scale : 0;
+            const double re = column[2 * i] * x->scale;
+            double im = column[2 * i + 1] * x->scale;
             im = x->conj ? -im : im;
             const double square = re * re + im * im;
             if (square <= DBL_MAX) {
@@ -214,6 +266,12 @@ static bool may_overflow(const struct check *k, int64_t i, long double row_ab)
     return row_ab * root(column) / k->b.scale + length_of(k->beta) * old > most / 4;
 }
 
+/* The norm of a scaled row of so many entries, of which the squares of the smallest vanished. */
+static long double norm(double squares, long double entries)
+{
+    return root(squares + entries * 0x1p-1022L);
+}
+
 /* The most a row may be off, given |alpha| times the norm of its row of A. */
 static long double tolerance(const struct check *k, int64_t i, long double row_ab, bool reduced)
 {
@@ -227,13 +285,13 @@ static long double tolerance(const struct check *k, int64_t i, long double row_a
     const long double chain = 8 + root(depth) + (wide ? 2 * (root(n) + root(depth)) : 0);
     const long double ab = row_ab * root(k->b.norm2) / k->b.scale;
     const long double old =
-        k->old.at ? length_of(k->beta) * root(k->square_old[i]) / k->old.scale : 0;
+        k->old.at ? length_of(k->beta) * norm(k->square_old[i], n) / k->old.scale : 0;
     /* What vanished below the smallest number, on the way or at the end. */
     const long double lost =
         root(n) * (half ? 2 * out.step : (2 + depth) * ((long double)in.step + out.step));
     /* The last rounding is relative to what is stored, which may be far less than what was summed.
      */
-    const long double stored = root(k->square_c[i]) / k->c.scale;
+    const long double stored = norm(k->square_c[i], n) / k->c.scale;
     return t * (2 * chain * unit * (ab + old) + out.unit * stored + lost);
 }
 
@@ -241,7 +299,8 @@ static bool row_right(const struct check *k, int64_t i, bool reduced)
 {
     const long double ab = 1 / ((long double)k->a.scale * k->b.scale);
     const long double co = k->old.at ? 1 / (long double)k->old.scale : 0;
-    const long double row_ab = length_of(k->alpha) * root(k->square_a[i]) / k->a.scale;
+    const long double row_ab =
+        length_of(k->alpha) * norm(k->square_a[i], (long double)k->call->k) / k->a.scale;
     const long double allowed = tolerance(k, i, row_ab, reduced);
     if (!__builtin_isfinite(allowed))
         return true;
@@ -306,7 +365,8 @@ bool verify_product(const struct tb_call *call, const void *old, bool reduced, u
     k.old = matrix_of(reads ? old : NULL, call->c_type, m, n, m, 'N');
     if ((double)m + (double)n + (double)depth > 0x1p40)
         return true;
-    const size_t doubles = (size_t)(3 * n + 2 * depth + 9 * m);
+    const int64_t longest = m > n ? (m > depth ? m : depth) : n > depth ? n : depth;
+    const size_t doubles = (size_t)(3 * n + 2 * depth + 9 * m + 2 * longest);
     double *memory = calloc(doubles * sizeof *memory + (size_t)(2 * m + n), 1);
     if (!memory)
         return true;
@@ -319,6 +379,7 @@ bool verify_product(const struct tb_call *call, const void *old, bool reduced, u
     k.square_old = k.square_a + m;
     k.square_c = k.square_old + m;
     k.square_b = k.square_c + m;
+    k.a.line = k.b.line = k.c.line = k.old.line = k.square_b + n;
     k.bad_row = (unsigned char *)(memory + doubles);
     k.bad_col = k.bad_row + m;
     const bool right = check_rows(&k, reduced, seed);

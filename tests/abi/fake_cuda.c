@@ -331,6 +331,13 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext context)
     return leave(CUDA_SUCCESS);
 }
 
+CUresult CUDAAPI cuCtxGetCurrent(CUcontext *context)
+{
+    FAKE_ENTER();
+    *context = current;
+    return leave(CUDA_SUCCESS);
+}
+
 static _Thread_local CUcontext pushed;
 
 CUresult CUDAAPI cuCtxPushCurrent(CUcontext context)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double never = 1e300;
+
 struct interval {
     double from, to;
 };
@@ -23,6 +25,8 @@ struct step_times {
 
 struct job {
     const struct tb_plan *plan;
+    double start, served; /* bytes */
+    bool brief;
     struct step_times *step;
     int32_t upload_at, download_at, compute_at;
     double flops_per_step_unit, end;
@@ -30,12 +34,14 @@ struct job {
 
 struct chunk {
     double until; /* its transfer is over */
+    bool lingers, upload;
     double scatter;
     struct job *job; /* of a download */
 };
 
 struct copier {
-    double now;
+    double now, lane[2];
+    bool swift;
     struct chunk chunk[2];
     int turn;
 };
@@ -44,8 +50,8 @@ struct world {
     const struct clock_machine *machine;
     struct server in, out, device;
     struct job job[CLOCK_CALLS_MAX];
-    struct job *turn[CLOCK_CALLS_MAX];
     struct copier copier[64];
+    double served;
     int calls, sent;
 };
 
@@ -75,12 +81,20 @@ static struct interval serve(struct server *s, double ready, double length)
     return s->busy[at];
 }
 
+/* Between the blocks of whatever runs; what it takes from the others is too little to count. */
+static struct interval serve_first(const struct server *s, double ready, double length)
+{
+    double start = ready;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->busy[i].from <= ready && s->busy[i].to > ready)
+            start = s->busy[i].to;
+    return (struct interval){start, start + length};
+}
+
 static bool is_upload(enum tb_step_kind kind)
 {
     return kind == TB_UPLOAD_A || kind == TB_UPLOAD_B || kind == TB_UPLOAD_C;
 }
-
-static const double never = 1e300;
 
 /* When all the step waits for is issued; done. */
 static double waits(const struct job *job, int32_t i, bool done)
@@ -109,9 +123,10 @@ static void compute_all(struct world *world, struct job *job)
             return;
         const double flops = job->flops_per_step_unit * (double)step->range.items *
                              (double)step->range.rows * (double)step->range.cols * (double)step->k;
+        const double length = flops / world->machine->kernel + world->machine->operation;
         const struct interval run =
-            serve(&world->device, waits(job, i, true),
-                  flops / world->machine->kernel + world->machine->operation);
+            (job->brief ? serve_first(&world->device, waits(job, i, true), length)
+                        : serve(&world->device, waits(job, i, true), length));
         job->step[i].issued = issue;
         job->step[i].done = run.to;
         job->end = later(job->end, run.to);
@@ -126,45 +141,66 @@ static bool next_of(struct job *job, bool upload, double now, int32_t *step)
                                   : plan_step(job->plan, *at)->kind != TB_DOWNLOAD))
         ++*at;
     *step = *at;
-    return *at < count && waits(job, *at, false) <= now;
+    return *at < count && job->start <= now && waits(job, *at, false) <= now;
 }
 
-static struct job *pick(struct world *world, bool upload, double now, bool take)
+static bool step_lingers(const struct job *job, int32_t i)
 {
+    const struct tb_step *step = plan_step(job->plan, i);
+    for (int w = 0; w < TB_STEP_WAITS; w++)
+        if (step->waits_on[w] >= 0 && plan_step(job->plan, step->waits_on[w])->kind == TB_COMPUTE)
+            return !job->brief;
+    return false;
+}
+
+static bool suits(const struct world *world, const struct copier *self, const struct job *job)
+{
+    if (self->swift)
+        return job->brief;
+    if (!job->brief || !world->copier[0].swift)
+        return true;
+    return !(self->chunk[0].until > 0 && self->chunk[0].lingers) &&
+           !(self->chunk[1].until > 0 && self->chunk[1].lingers);
+}
+
+static struct job *pick(struct world *world, const struct copier *self, bool upload, bool take)
+{
+    struct job *best = NULL;
     int32_t step;
     for (int i = 0; i < world->calls; i++) {
-        struct job *job = world->turn[i];
-        if (!next_of(job, upload, now, &step))
+        struct job *job = &world->job[i];
+        if (!next_of(job, upload, self->now, &step) || !suits(world, self, job))
             continue;
-        if (take) {
-            memmove(world->turn + i, world->turn + i + 1,
-                    (size_t)(world->calls - 1 - i) * sizeof *world->turn);
-            world->turn[world->calls - 1] = job;
-        }
-        return job;
+        if (take && job->served < world->served)
+            job->served = world->served;
+        if (!best || job->served < best->served)
+            best = job;
     }
-    return NULL;
+    if (best && take)
+        world->served = best->served;
+    return best;
 }
 
 /* The rule of exec.c: uploads first, but some pieces may always be on their way back. */
-static struct job *choose(struct world *world, double now, bool *upload)
+static struct job *choose(struct world *world, const struct copier *self, bool *upload)
 {
     enum { PATIENCE = 32 };
     const int copiers = world->machine->copiers;
-    *upload = pick(world, true, now, false) != NULL;
+    *upload = pick(world, self, true, false) != NULL;
     if (!*upload)
-        return pick(world, false, now, true);
+        return pick(world, self, false, true);
     int fetching = 0;
     for (int c = 0; c < copiers; c++)
         for (int i = 0; i < 2; i++)
             fetching += world->copier[c].chunk[i].job != NULL;
-    if ((3 * fetching < 2 * copiers || world->sent >= PATIENCE) && pick(world, false, now, false)) {
+    if ((3 * fetching < 2 * copiers || world->sent >= PATIENCE) &&
+        pick(world, self, false, false)) {
         world->sent = 0;
         *upload = false;
-        return pick(world, false, now, true);
+        return pick(world, self, false, true);
     }
     world->sent++;
-    return pick(world, true, now, true);
+    return pick(world, self, true, true);
 }
 
 static void settle(struct copier *self, struct chunk *chunk)
@@ -194,10 +230,17 @@ static void carry(struct world *world, struct copier *self, struct job *job, boo
     settle(self, chunk);
     if (upload)
         self->now += bytes / machine->stage;
+    const bool lingers = step_lingers(job, i);
+    struct chunk *const other = &self->chunk[self->turn];
+    if (upload && !job->brief && !lingers && other->upload && !other->lingers)
+        settle(self, other);
     const struct interval way =
-        serve(upload ? &world->in : &world->out, later(self->now, waits(job, i, true)),
+        serve(upload ? &world->in : &world->out,
+              later(self->lane[upload], later(self->now, waits(job, i, true))),
               bytes / (upload ? machine->link_in : machine->link_out) + machine->operation);
-    *chunk = (struct chunk){.until = way.to};
+    *chunk = (struct chunk){.until = way.to, .lingers = lingers, .upload = upload};
+    self->lane[upload] = way.to;
+    job->served += bytes;
     if (!upload) {
         chunk->job = job;
         chunk->scatter = bytes / machine->stage;
@@ -213,7 +256,7 @@ static void carry(struct world *world, struct copier *self, struct job *job, boo
 static bool act(struct world *world, struct copier *self)
 {
     bool upload;
-    struct job *job = choose(world, self->now, &upload);
+    struct job *job = choose(world, self, &upload);
     if (job) {
         carry(world, self, job, upload);
         return true;
@@ -249,10 +292,14 @@ static double overlap(const struct server *x, const struct server *y)
     return sum;
 }
 
-static void job_open(struct job *job, const struct tb_plan *plan, double flops)
+static void job_open(struct job *job, const struct clock_call *call)
 {
+    const struct tb_plan *const plan = call->plan;
     double units = 0;
-    *job = (struct job){.plan = plan, .step = calloc((size_t)plan->count, sizeof *job->step)};
+    *job = (struct job){.plan = plan,
+                        .start = call->start,
+                        .brief = call->brief,
+                        .step = calloc((size_t)plan->count, sizeof *job->step)};
     if (!job->step)
         abort();
     for (int32_t i = 0; i < plan->count; i++) {
@@ -265,7 +312,7 @@ static void job_open(struct job *job, const struct tb_plan *plan, double flops)
             job->step[i].pieces =
                 plan_pieces(&step->range, plan->elem[plan_operand(step->kind)], plan->chunk);
     }
-    job->flops_per_step_unit = flops / units;
+    job->flops_per_step_unit = call->flops / units;
 }
 
 /* The copier that is free first; one that is idle follows the others. */
@@ -284,21 +331,24 @@ static void turn_wheel(struct world *world)
         for (int c = 0; c < world->machine->copiers; c++)
             if (world->copier[c].now > self->now && world->copier[c].now < next)
                 next = world->copier[c].now;
+        for (int i = 0; i < world->calls; i++)
+            if (world->job[i].start > self->now && world->job[i].start < next)
+                next = world->job[i].start;
         self->now = next;
     }
 }
 
-struct clock_times clock_run(const struct tb_plan *const plans[], const double flops[], int calls,
+struct clock_times clock_run(const struct clock_call calls[], int count,
                              const struct clock_machine *machine, double finish[])
 {
     struct clock_times times = {0};
-    struct world world = {.machine = machine, .calls = calls};
-    for (int i = 0; i < calls; i++) {
-        job_open(&world.job[i], plans[i], flops[i]);
-        world.turn[i] = &world.job[i];
-    }
+    struct world world = {.machine = machine, .calls = count};
+    for (int i = 0; i < count; i++)
+        job_open(&world.job[i], &calls[i]);
+    for (int c = 0; c < machine->copiers; c++)
+        world.copier[c].swift = machine->copiers >= 6 && c % 6 == 0;
     turn_wheel(&world);
-    for (int i = 0; i < calls; i++) {
+    for (int i = 0; i < count; i++) {
         times.total = later(times.total, world.job[i].end);
         if (finish)
             finish[i] = world.job[i].end;

@@ -23,9 +23,14 @@ struct clock_times {
     double ideal;           /* the longest of the three, and what nothing can overlap with */
 };
 
-/* Several calls at once share the machine, in turn; `finish` gets the end of each. */
+/* Several calls share the machine, each from its own start on; `finish` gets the end of each. */
 enum { CLOCK_CALLS_MAX = 32 };
-struct clock_times clock_run(const struct tb_plan *const plans[], const double flops[], int calls,
+struct clock_call {
+    const struct tb_plan *plan;
+    double flops, start;
+    bool brief; /* of the class TB_BRIEF */
+};
+struct clock_times clock_run(const struct clock_call calls[], int count,
                              const struct clock_machine *machine, double finish[]);
 
 #endif

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LANES = 64, HOST = 0, RED = 256, RED_BYTE = 0xA5, POISON = 0xFF };
+enum { LANES = 128, HOST = 0, RED = 256, RED_BYTE = 0xA5, POISON = 0xFF };
 
 /* What is known to have happened: per lane, how many of its operations. Index
  * HOST is unused. */
@@ -120,6 +120,16 @@ __attribute__((format(printf, 1, 2), noreturn)) static void violation(const char
     va_end(args);
     fflush(stderr);
     _exit(99);
+}
+
+/* Memory of the device itself, zeroed. Not by malloc: a test may let that fail, for the library.
+ */
+static void *own(size_t bytes)
+{
+    void *memory = aligned_alloc(16, (bytes + 15) / 16 * 16);
+    if (!memory)
+        abort();
+    return memset(memory, 0, bytes);
 }
 
 static uint64_t sim_random(void)
@@ -392,9 +402,10 @@ static void ledger(struct tb_lane *lane, struct block *block, tb_dptr at, size_t
     }
     if (kept == block->room) {
         block->room = block->room ? 2 * block->room : 16;
-        block->access = realloc(block->access, block->room * sizeof *block->access);
-        if (!block->access)
-            abort();
+        struct access *more = own(block->room * sizeof *more);
+        memcpy(more, block->access, kept * sizeof *more);
+        free(block->access);
+        block->access = more;
     }
     block->access[kept++] = fresh;
     block->accesses = kept;
@@ -552,8 +563,8 @@ static struct op *op_new(struct tb_lane *lane, enum op_kind kind)
     struct op *op = sim.spare;
     if (op)
         sim.spare = op->next;
-    else if (!(op = malloc(sizeof *op)))
-        abort();
+    else
+        op = own(sizeof *op);
     op->kind = kind;
     op->next = NULL;
     op->mark = NULL;
@@ -679,12 +690,8 @@ static enum tb_status sim_alloc(size_t bytes, tb_dptr *out)
         status = failure(TB_NO_MEMORY, "alloc");
     if (status != TB_OK)
         return leave(status);
-    struct block *block = calloc(1, sizeof *block);
-    char *memory = block ? malloc(bytes + 2 * RED) : NULL;
-    if (!memory) {
-        free(block);
-        return leave(failure(TB_NO_MEMORY, "alloc"));
-    }
+    struct block *block = own(sizeof *block);
+    char *memory = own(bytes + 2 * RED);
     memset(memory, RED_BYTE, RED);
     memset(memory + RED, POISON, bytes);
     memset(memory + RED + bytes, RED_BYTE, RED);
@@ -751,9 +758,7 @@ static enum tb_status sim_pin(void *host, size_t bytes)
     const enum tb_status status = seam_memory("pin");
     if (status != TB_OK)
         return leave(status);
-    struct pin *pin = malloc(sizeof *pin);
-    if (!pin)
-        return leave(failure(TB_NO_MEMORY, "pin"));
+    struct pin *pin = own(sizeof *pin);
     *pin = (struct pin){host, bytes, sim.pins};
     sim.pins = pin;
     sim.counts.pins++;
@@ -791,7 +796,7 @@ static enum tb_status sim_lane_open(struct tb_lane **out, bool high_priority)
     int id = 1;
     while (id < LANES && sim.lane[id])
         id++;
-    struct tb_lane *lane = id < LANES ? calloc(1, sizeof *lane) : NULL;
+    struct tb_lane *lane = id < LANES ? own(sizeof *lane) : NULL;
     if (!lane)
         return leave(failure(TB_NO_MEMORY, "lane_open"));
     lane->id = id;
@@ -829,9 +834,7 @@ static enum tb_status sim_event_open(struct tb_event **out)
     const enum tb_status status = seam_memory("event_open");
     if (status != TB_OK)
         return leave(status);
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return leave(failure(TB_NO_MEMORY, "event_open"));
+    *out = own(sizeof **out);
     sim.counts.events++;
     return leave(TB_OK);
 }
@@ -929,7 +932,7 @@ static enum tb_status sim_record(struct tb_event *event, struct tb_lane *lane)
     const enum tb_status status = seam("record");
     if (status != TB_OK)
         return leave(status);
-    struct mark *mark = malloc(sizeof *mark);
+    struct mark *mark = own(sizeof *mark);
     if (!mark)
         abort();
     mark->refs = 2;
@@ -1000,13 +1003,19 @@ static bool sim_shared(void)
     return any;
 }
 
+/* Threads of the simulated program have nothing to show. */
+static bool sim_used(void)
+{
+    return false;
+}
+
 static const tb_dptr user_first = UINT64_C(0x6000000000000000);
 
 void *sim_user_alloc(enum tb_where where, size_t bytes)
 {
     static tb_dptr next;
-    struct block *block = calloc(1, sizeof *block);
-    char *memory = malloc(bytes + 2 * RED);
+    struct block *block = own(sizeof *block);
+    char *memory = own(bytes + 2 * RED);
     if (!block || !memory)
         abort();
     memset(memory, RED_BYTE, bytes + 2 * RED);
@@ -1141,6 +1150,7 @@ const struct tb_dev_ops *tb_dev(void)
         .sync = sim_sync,
         .where = sim_where,
         .shared = sim_shared,
+        .used = sim_used,
         .fetch = sim_fetch,
         .put = sim_put,
         .follow = sim_follow,

@@ -24,6 +24,14 @@ tests_sim_test_exec_threads_LDADD = $(sim_libs)
 tests_sim_test_pointers_LDADD = $(sim_libs)
 tests_sim_test_verify_LDADD = $(sim_libs)
 tests_sim_test_trace_LDADD = $(sim_libs)
+check_PROGRAMS += tests/sim/test_projection tests/sim/test_shortage
+TESTS += tests/sim/test_projection tests/sim/test_shortage
+tests_sim_test_projection_LDADD = $(sim_libs)
+tests_sim_test_shortage_SOURCES = tests/sim/test_shortage.c $(sim_support)
+tests_sim_test_shortage_LDADD = $(sim_libs)
+wrap = -Wl,--wrap=
+tests_sim_test_shortage_LDFLAGS = $(wrap)malloc $(wrap)calloc $(wrap)realloc $(wrap)free $(wrap)strdup $(wrap)mmap \
+	$(wrap)pthread_create $(wrap)fopen $(wrap)opendir $(wrap)aligned_alloc
 tests_sim_test_clock_SOURCES = tests/sim/test_clock.c tests/sim/clock.c tests/sim/clock.h
 tests_sim_test_clock_LDADD = $(sim_libs)
 

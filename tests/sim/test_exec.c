@@ -23,7 +23,7 @@ static void device_up(const char *tile, const char *chunk, const char *memory, b
     setenv("TILEBLAS_SIM_CHUNK", chunk, 1);
     setenv("TILEBLAS_SIM_MEMORY", memory, 1);
     setenv("TILEBLAS_SIM_INLINE", inline_calls ? "1" : "0", 1);
-    setenv("TILEBLAS_THREADS", "3", 1);
+    setenv("TILEBLAS_THREADS", "6", 1); /* one of them is for brief calls */
     cr_assert_eq(tb_dev()->open(0, &caps), TB_OK);
     pool_limit(caps.mem_free);
 }
@@ -86,6 +86,7 @@ static void every_type(bool inline_calls, const char *tile, size_t memory)
             for (const char *tb = "NTC"; *tb; tb++)
                 for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
                     sim_seed(++seed);
+                    exec_brief_bytes = seed % 2 ? 0 : 1e9;
                     const struct spec spec = {.ab = pairs[t].ab,
                                               .c = pairs[t].c,
                                               .ta = *ta,
@@ -135,6 +136,7 @@ Test(exec, many_seeds)
 {
     device_up("8", "256", "4000000", false);
     for (unsigned seed = 1; seed <= 300; seed++) {
+        exec_brief_bytes = seed % 2 ? 0 : 1e9;
         sim_seed(seed);
         const struct spec spec = {.ab = TB_F64,
                                   .c = TB_F64,
@@ -342,6 +344,7 @@ static void countdown(const struct spec *spec, enum sim_fail mode, size_t memory
         struct product p;
         int64_t rects;
         device_up("8", "256", "4000000", inline_calls);
+        exec_brief_bytes = n % 2 ? 0 : 1e9; /* both classes of calls */
         sim_seed((uint64_t)n);
         product_open(&p, spec);
         sim_fail(mode, n);
@@ -462,6 +465,9 @@ Test(faults, reset)
     cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
     cr_expect(product_right(&p));
     usleep(20000);
+    const clock_t before = clock();
+    usleep(300000);
+    cr_expect_lt(clock() - before, CLOCKS_PER_SEC / 50, "threads of a broken engine should sleep");
     cr_expect_eq(sim_counts().calls, calls, "%ld calls", sim_counts().calls - calls);
     product_close(&p);
     device_down();
@@ -604,6 +610,32 @@ Test(faults, standstill, .timeout = 60)
     exec_standstill_ns = 8000000000;
 }
 
+/* Two stalls far apart are not one long one: only time in which somebody waited counts. */
+Test(faults, isolated_stalls, .timeout = 60)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    exec_queue_ns = 40000000;
+    exec_standstill_ns = 130000000;
+    product_open(&p, &fault_spec);
+    sim_hang_all(1);
+    for (int stall = 0; stall < 3; stall++) {
+        product_reset(&p);
+        cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_BUSY, "stall %d", stall);
+        cr_expect(product_right(&p));
+        usleep(200000); /* nobody waits */
+    }
+    sim_release();
+    cr_expect(!exec_broken());
+    exec_queue_ns = 10000000000;
+    product_reset(&p);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    product_close(&p);
+    device_down();
+}
+
 Test(exec, a_child_leaves_it_alone)
 {
     struct product p;
@@ -622,6 +654,95 @@ Test(exec, a_child_leaves_it_alone)
     waitpid(child, &status, 0);
     cr_expect_eq(status, 0);
     product_close(&p);
+    device_down();
+}
+
+/* What is ahead of a call is told while others are under way, and is nothing afterwards. */
+Test(exec, ahead)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(exec_ahead_ns(1e9), 0);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    usleep(20000); /* the service thread lets go of it */
+    cr_expect_eq(exec_ahead_ns(1e9), 0);
+    product_close(&p);
+    for (long n = 20; n < 60; n += 10) { /* also after a failure */
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_ONCE, n);
+        attempt(&p, 1 << 20, &rects);
+        sim_fail(SIM_FAIL_NONE, 0);
+        usleep(20000);
+        cr_expect_eq(exec_ahead_ns(1e9), 0, "%g ns", exec_ahead_ns(1e9));
+        product_close(&p);
+    }
+    device_down();
+}
+
+/* A long call holds all the memory that long ones may have, and all service threads and copiers
+ * that may wait for it: a brief one passes. */
+static void *run_long(void *arg)
+{
+    int64_t rects;
+    return attempt(arg, 1 << 20, &rects) == TB_OK ? arg : NULL;
+}
+
+/* Long calls with the n-th operation hanging in the first of them, and a brief one; false: the hang
+ * held none of them up. */
+static bool pass_long_calls(long n, const struct spec *long_spec, const struct spec *brief_spec)
+{
+    enum { LONG = TB_SERVERS_MAX + 2 };
+    struct product p[LONG], brief;
+    pthread_t thread[LONG];
+    int64_t rects;
+    void *held;
+    sim_hang(n);
+    for (int i = 0; i < LONG; i++) {
+        product_open(&p[i], long_spec);
+        cr_assert_eq(pthread_create(&thread[i], NULL, run_long, &p[i]), 0);
+    }
+    for (int i = 0; i < 2000 && !sim_hanging(); i++)
+        usleep(1000);
+    usleep(50000); /* all the others wait by now */
+    const bool waiting = sim_hanging() && exec_ahead_ns(1e9) > 0;
+    product_open(&brief, brief_spec);
+    if (waiting) {
+        cr_expect_eq(attempt(&brief, 1 << 20, &rects), TB_OK);
+        cr_expect(product_right(&brief));
+        cr_expect(sim_hanging() && exec_ahead_ns(1e9) > 0, "the long calls were to wait still");
+    }
+    product_close(&brief);
+    sim_release();
+    for (int i = 0; i < LONG; i++) {
+        pthread_join(thread[i], &held);
+        cr_expect_eq(held, &p[i]);
+        cr_expect(product_right(&p[i]));
+        product_close(&p[i]);
+    }
+    return waiting;
+}
+
+Test(exec, a_brief_call_passes_a_long_one, .timeout = 60)
+{
+    struct product p;
+    struct tb_plan plan;
+    struct spec long_spec = fault_spec, brief_spec = fault_spec;
+    long_spec.m = long_spec.n = long_spec.k = 40;
+    brief_spec.m = brief_spec.n = brief_spec.k = 7;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &long_spec);
+    cr_assert_eq(plan_build(&p.call, &caps, 1 << 20, &plan), TB_OK);
+    pool_limit(plan.bytes / 7 * 8 + 64); /* room for one */
+    plan_free(&plan);
+    product_close(&p);
+    exec_brief_bytes = 3000;
+    exec_queue_ns = INT64_C(60000000000);
+    int passed = 0;
+    for (long n = 200; n < 240 && passed < 3; n++)
+        passed += pass_long_calls(n, &long_spec, &brief_spec);
+    cr_expect_eq(passed, 3);
     device_down();
 }
 

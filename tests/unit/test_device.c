@@ -22,6 +22,7 @@
 #include "../../src/dev.h"
 #include "../../src/device.h"
 #include "../../src/kernel.h"
+#include "../../src/run.h"
 
 #define CHECK(WHAT)                                                                                \
     do {                                                                                           \
@@ -633,6 +634,46 @@ static void where_is_it(void)
     CHECK(tb_dev()->where(pinned + 100, &where) == TB_OK && where == TB_HOST_PAGEABLE);
 }
 
+static void nap(void)
+{
+    const struct timespec tick = {.tv_nsec = 25000000};
+    nanosleep(&tick, NULL);
+}
+
+/* A program that loads the driver late, without the run-time library, after calls of it were known:
+ * its small calls pass unseen until then, and no more. */
+static void driver_comes_late(void)
+{
+    run_setup();
+    run_look();
+    for (int i = 0; i < 3; i++) {
+        CHECK(run_is_small(2, 2, 2));
+        nap();
+    }
+    CHECK(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
+    nap(); /* where a real one makes a context */
+    CHECK(!run_is_small(2, 2, 2));
+    CHECK(run_small_volume == 0);
+}
+
+/* The same after the library itself loaded the driver: nothing new is mapped then. */
+static void program_comes_late(void)
+{
+    void *context;
+    int (*retain)(void **, int), (*current)(void *);
+    run_setup();
+    check_ready("Fake GPU 0");
+    for (int i = 0; i < 3; i++) {
+        CHECK(run_is_small(2, 2, 2)); /* a driver that only we use does not count */
+        nap();
+    }
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    *(void **)&retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
+    *(void **)&current = dlsym(driver, "cuCtxSetCurrent");
+    CHECK(retain(&context, 0) == 0 && current(context) == 0);
+    CHECK(!run_is_small(2, 2, 2)); /* at once */
+}
+
 /* `rows` runs of `width` bytes go up with one pair of pitches and come back with another; nothing
  * between the runs is touched on either side. */
 static void copy_there_and_back(size_t width, size_t rows, size_t pitch, size_t device_pitch)
@@ -876,6 +917,8 @@ static const struct test {
     {"memory_runs_out", memory_runs_out, .env = {NULL}},
     {"pin_refused", pin_refused, .env = {"FAKE_CUDA_FAIL=cuMemHostRegister:304"}},
     {"where_is_it", where_is_it, .env = {NULL}},
+    {"driver_comes_late", driver_comes_late, .env = {NULL}},
+    {"program_comes_late", program_comes_late, .env = {NULL}},
     {"copies", copies, .env = {"FAKE_CUDA_PITCH=512"}},
     {"launches", launches, .env = {NULL}},
     {"image_refused", image_refused, .env = {"FAKE_CUDA_FAIL=cuLibraryLoadData:209"}},

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -119,9 +120,43 @@ static int driver_look(struct dl_phdr_info *info, size_t size, void *data)
 
 static _Atomic bool driver_mapped, driver_foreign, driver_loading;
 
+/* The loader's list has a lock that the C library does not make anew in a child: a thread of ours
+ * that held it as another one forked would leave it locked there for ever. So no fork while one
+ * looks. */
+static pthread_mutex_t driver_looking = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
+
+static void driver_before_fork(void)
+{
+    pthread_mutex_lock(&driver_looking);
+}
+
+static void driver_after_fork(void)
+{
+    pthread_mutex_unlock(&driver_looking);
+}
+
+static void driver_hear_forks(void)
+{
+    pthread_atfork(driver_before_fork, driver_after_fork, driver_after_fork);
+}
+
+static void driver_scan_locked(void);
+
+/* Where another thread looks just now, what it finds will do: nobody waits here, least of all a
+ * caller that the loader itself has called. */
+static void driver_scan(void)
+{
+    pthread_once(&driver_once, driver_hear_forks);
+    if (pthread_mutex_trylock(&driver_looking) != 0)
+        return;
+    driver_scan_locked();
+    pthread_mutex_unlock(&driver_looking);
+}
+
 /* dlopen(RTLD_NOLOAD) would wait for a load in progress on another thread; the list of loaded
  * objects is guarded by a lock that is held for instants only. */
-static void driver_scan(void)
+static void driver_scan_locked(void)
 {
     static _Atomic unsigned long long adds;
     struct driver_search search = {.adds_known = atomic_load_explicit(&adds, memory_order_relaxed)};

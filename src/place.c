@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Asks the device where operands lie and copies them to the host and back. Decides what the CPU can
- * read; not where a call goes. Called by run.c, on the caller's thread. */
+ * read; not where a call goes. Called by run.c, oncpu.c and watch.c, on the caller's thread. */
 #include "place.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "dev.h"
 
 enum { PLACE_A, PLACE_B, PLACE_C, PLACES };
@@ -20,26 +19,12 @@ bool place_shared(void)
     return tb_dev() && tb_dev()->shared();
 }
 
-/* A driver that is loaded late must be noticed before the first operand of it comes. Between the
- * two lie the start of the driver and a context, 0.1 s and more; a tick of this clock is at most 10
- * ms.
- */
-bool place_glance(void)
+bool place_used(void)
 {
-    static _Atomic int64_t looked;
-    struct timespec now;
-    if (!tb_dev() || atomic_load_explicit(&seen, memory_order_relaxed))
-        return tb_dev() != NULL;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    const int64_t tick = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    bool shared = tb_dev()->used();
-    if (!shared && atomic_load_explicit(&looked, memory_order_relaxed) != tick) {
-        shared = tb_dev()->shared();
-        atomic_store_explicit(&looked, tick, memory_order_relaxed);
-    }
-    if (shared)
+    const bool used = tb_dev() && tb_dev()->used();
+    if (used)
         atomic_store(&seen, true);
-    return shared;
+    return used;
 }
 
 static enum tb_where where_is(const void *at)

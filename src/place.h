@@ -11,9 +11,8 @@
  * the moment it is known; a driver that only we use does not count. Loads nothing. */
 bool place_shared(void);
 
-/* The same for every call that passes unseen otherwise: a few ns. False means that none of its
- * operands can be on a device. */
-bool place_glance(void);
+/* Does this thread of the program use a device, though the driver is here through us? A few ns. */
+bool place_used(void);
 
 /* Fills call->where of a normalized call; true: the CPU cannot read some operand. */
 bool place_find(struct tb_call *call);

@@ -375,8 +375,9 @@ static bool size_tile(const struct tb_call *call, const struct tb_plan *plan, do
 static bool size_stream(const struct tb_call *call, const struct tb_caps *caps,
                         const struct tb_plan *plan, double memory, struct sizing *size)
 {
-    static const int64_t sides[] = {8192, 6144, 4096, 3072, 2048, 1536, 1024,
-                                    768,  512,  256,  128,  64,   32,   16};
+    static const int64_t sides[] = {8192, 7168, 6144, 5120, 4096, 3584, 3072, 2560, 2304,
+                                    2048, 1792, 1536, 1408, 1280, 1152, 1024, 896,  768,
+                                    640,  512,  384,  256,  128,  64,   32,   16};
     const bool split = may_split(call, plan);
     size->group = 1;
     for (int ring = split ? 4 : 2; ring >= 2; ring -= 2)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The map: what happens to a call between its door and its result. The only
- * file that sees both the device and the CPU side. */
+ * file that sees both the device (offload.h) and the CPU side (oncpu.h, fallback.h). */
 #include "run.h"
 #include "../fallback/fallback.h"
 #include "conf.h"
 #include "log.h"
 #include "offload.h"
+#include "oncpu.h"
 #include "place.h"
 #include "trace.h"
-#include "verify.h"
+#include "watch.h"
 #include <math.h>
-#include <stdlib.h>
+#include <time.h>
 
 _Atomic double run_small_volume; /* 0 until run_setup(): every call is looked at */
 
@@ -26,10 +27,24 @@ void run_setup(void)
     atomic_store(&run_small_volume, route_small_volume(conf_get()));
 }
 
+/* Some call went to the device or started it: the driver is here through us. */
+static atomic_bool offloads;
+
+/* A driver that is loaded late must be noticed before the first operand of it comes. Between the
+ * two lie the start of the driver and a context, 0.1 s and more; a tick of this clock is at most 10
+ * ms. Where the driver was here already, only the thread's own context tells. */
 bool run_passes(void)
 {
-    if (!place_glance())
+    static _Atomic int64_t looked;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    const int64_t tick = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    const bool fresh = atomic_load_explicit(&looked, memory_order_relaxed) == tick;
+    const bool ours = atomic_load_explicit(&offloads, memory_order_relaxed);
+    if (!(ours && place_used()) && (fresh || !place_shared())) {
+        atomic_store_explicit(&looked, tick, memory_order_relaxed);
         return true;
+    }
     atomic_store(&run_small_volume, 0);
     return false;
 }
@@ -64,6 +79,8 @@ struct tb_judgement run_judge(struct tb_call *call)
                                      .k_is_zero = wants_k_zero(call),
                                      .copies = copies};
     const struct tb_choice choice = offload_choose(call, fallback_threads);
+    if (choice.where == TB_ON_GPU || choice.reason == TB_WHY_STARTING)
+        atomic_store_explicit(&offloads, true, memory_order_relaxed);
     if (!log_wants(1) && !trace_on() && route_is_final(choice.reason) && !place_shared())
         atomic_store(&run_small_volume,
                      HUGE_VAL); /* no call of this process leaves the CPU any more */
@@ -98,117 +115,37 @@ void run_report(const struct tb_call *call)
     fallback_xerbla(call, call->bad_order ? 0 : info < 0 ? -info : info);
 }
 
-/* What only a working device could still give: the one loss nobody can make good. */
-static void report_lost(const struct tb_call *call)
-{
-    log_line(1,
-             "%s: C is not computed: its operands are on a device that does not answer, or there "
-             "is no memory to copy them to",
-             call->name);
-}
-
-/* A rectangle of C on the CPU; `copies`: through host copies of what it cannot read. */
-static void rect_on_cpu(const struct tb_call *call, const struct tb_rect *rect, bool copies)
-{
-    struct tb_place place;
-    struct tb_rect alone = *rect;
-    if (copies) {
-        alone.item = 0;
-        if (!place_open(call, rect->item, false, &place)) {
-            report_lost(call);
-            return;
-        }
-    }
-    if (!fallback_rect(copies ? &place.call : call, &alone))
-        fallback_missing(call->name); /* no CPU BLAS to finish with; does not return */
-    if (copies && !place_close(&place, &alone))
-        report_lost(call);
-}
-
-/* --- Checking results --- */
-
-/* What a call that is to be checked has to keep. */
-struct watch {
-    bool on;
-    void *old; /* C before the call, where it is read */
-    uint64_t number;
-};
-
-static struct watch watch_open(const struct tb_call *call)
-{
-    static _Atomic uint64_t calls;
-    struct watch watch = {.on = conf_get()->verify > 0};
-    if (!watch.on)
-        return watch;
-    watch.number = atomic_fetch_add(&calls, 1);
-    watch.on = verify_wanted(conf_get()->verify, watch.number);
-    if (watch.on && !scalar_is_zero(call->beta_type, &call->beta)) {
-        watch.old = place_save(call);
-        watch.on = watch.old != NULL;
-    }
-    return watch;
-}
-
-static const void *old_of(const struct watch *watch, const struct tb_call *call, int64_t item)
-{
-    const size_t bytes = (size_t)call->m * (size_t)call->n * call_elem_bytes(call->c_type);
-    return watch->old ? (const char *)watch->old + (size_t)item * bytes : NULL;
-}
-
-static bool result_right(const struct tb_call *call, const struct watch *watch)
-{
-    const bool reduced = conf_get()->math == TB_MATH_TF32;
-    bool right = true;
-    for (int64_t i = 0; right && i < call->batch; i++) {
-        struct tb_place place;
-        if (!place_open(call, i, true, &place))
-            return true; /* nothing known against it */
-        right = verify_product(&place.call, old_of(watch, call, i), reduced,
-                               watch->number + (uint64_t)i);
-        place_drop(&place);
-    }
-    return right;
-}
-
-/* One product on the CPU, through copies of what it cannot read. False: not done; *found: there is
- * a CPU BLAS. */
-static bool item_on_cpu(const struct tb_call *call, int64_t item, bool *found)
-{
-    struct tb_place place;
-    if (!place_open(call, item, false, &place))
-        return false;
-    *found = fallback_call(&place.call);
-    if (*found)
-        return place_close(&place, NULL);
-    place_drop(&place);
-    return false;
-}
-
 /* A wrong result: the call again, from the C there was, on the CPU. */
-static void compute_again(const struct tb_call *call, const struct watch *watch)
+static void compute_again(const struct tb_call *call, const struct tb_watch *watch)
 {
-    bool found = true, done = true;
+    bool found;
     log_line(1, "%s: the result of the GPU failed the check and is computed again on the CPU",
              call->name);
     offload_distrust(call);
     inside++;
-    for (int64_t i = 0; done && i < call->batch; i++)
-        done = (!watch->old || place_restore(call, i, watch->old)) && item_on_cpu(call, i, &found);
+    if (!cpu_copies(call, watch->old, &found))
+        cpu_lost(call);
     inside--;
-    if (!done)
-        report_lost(call);
 }
 
-/* True: the result was right, or was not to be checked. */
-static bool watch_close(const struct tb_call *call, struct watch *watch)
+/* Whatever the device left undone; the number of rectangles. */
+static int64_t finish_on_cpu(const struct tb_call *call, struct tb_offload *offload, bool copies)
 {
-    const int64_t start = watch->on ? trace_start() : 0;
-    const bool right = !watch->on || result_right(call, watch);
-    trace_span(start, "caller", "check", NULL);
-    if (!right)
-        compute_again(call, watch);
-    free(watch->old);
-    return right;
+    struct tb_rect rect;
+    int64_t rects = 0;
+    if (offload->hung && copies) {
+        cpu_lost(call);
+        return 0;
+    }
+    inside++;
+    for (; offload_undone(offload, &rect); rects++) {
+        const int64_t start = trace_start();
+        cpu_rect(call, &rect, copies);
+        trace_span(start, "caller", "CPU tile", "%lld x %lld", (long long)rect.m,
+                   (long long)rect.n);
+    }
+    inside--;
+    return rects;
 }
 
 /* The device computes what it can; whatever it leaves undone the CPU computes.
@@ -217,33 +154,24 @@ static bool watch_close(const struct tb_call *call, struct watch *watch)
 static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
 {
     struct tb_offload offload;
-    struct watch watch = watch_open(call);
+    struct tb_watch watch = watch_open(call);
     offload_run(call, &offload);
     if (!offload.started) {
-        free(watch.old);
+        watch_close(&watch);
         pass->judgement.where = TB_ON_CPU;
         pass->judgement.reason = offload.reason;
         pass->lost = offload.hung && pass->judgement.copies;
         return false;
     }
     struct tb_outcome outcome = {.bytes_in = offload.bytes_in, .bytes_out = offload.bytes_out};
-    struct tb_rect rect;
-    inside++;
-    if (offload.hung && pass->judgement.copies)
-        report_lost(call);
-    else
-        for (; offload_undone(&offload, &rect); outcome.rects_on_cpu++) {
-            const int64_t start = trace_start();
-            rect_on_cpu(call, &rect, pass->judgement.copies);
-            trace_span(start, "caller", "CPU tile", "%lld x %lld", (long long)rect.m,
-                       (long long)rect.n);
-        }
-    inside--;
+    outcome.rects_on_cpu = finish_on_cpu(call, &offload, pass->judgement.copies);
     if (outcome.rects_on_cpu > 0)
         pass->judgement.reason = offload.reason;
-    watch.on = watch.on && !offload.hung;
-    if (!watch_close(call, &watch))
+    if (!offload.hung && !watch_right(call, &watch)) {
+        compute_again(call, &watch);
         pass->judgement.reason = TB_WHY_FAULT;
+    }
+    watch_close(&watch);
     offload_done(&offload);
     log_pass(call, pass, outcome);
     return true;
@@ -258,25 +186,22 @@ static void run_on_own_cpu(struct tb_call *call, struct tb_pass *pass)
         return;
     }
     inside++;
-    const bool done = fallback_call(call);
+    cpu_own(call);
     inside--;
-    if (!done)
-        fallback_missing(call->name); /* does not return */
     log_pass(call, pass, (struct tb_outcome){0});
 }
 
 /* Operands the CPU cannot read: product by product through host copies. */
 static void run_on_copies(struct tb_call *call, struct tb_pass *pass)
 {
-    bool found = true, got = !pass->lost;
+    bool found = true;
     inside++;
-    for (int64_t i = 0; found && got && i < call->batch; i++)
-        got = item_on_cpu(call, i, &found);
+    const bool got = !pass->lost && cpu_copies(call, NULL, &found);
     inside--;
     if (!found)
         fallback_missing(call->name); /* does not return */
     if (!got)
-        report_lost(call);
+        cpu_lost(call);
     log_pass(call, pass, (struct tb_outcome){0});
 }
 

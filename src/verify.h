@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Checks results of the device against a random projection: C x = alpha op(A) (op(B) x) + beta C0 x
  * for a vector x of random signs, in O(m n + m k + k n). Pure: operands on the host, no clocks, no
- * locks. Called by run.c. */
+ * locks. Called by watch.c. */
 #ifndef TB_VERIFY_H
 #define TB_VERIFY_H
 

@@ -32,7 +32,9 @@ may() {
 cd "$TB_SRCDIR" || exit 99
 own_shim="doors.h doors.def names.h openblas.def resolve.h fill.h types.h routines.def tileblas.h"
 may shim/*.c shim/*.h shim/*.S shim/*.def -- $own_shim call.h run.h fallback.h log.h trace.h conf.h version.h doors.def trampolines.inc.S
-may src/run.c src/run.h -- run.h call.h route.h conf.h log.h offload.h place.h trace.h verify.h fallback.h
+may src/run.c src/run.h -- run.h call.h route.h conf.h log.h offload.h oncpu.h place.h trace.h watch.h fallback.h
+may src/oncpu.c src/oncpu.h -- oncpu.h call.h log.h place.h fallback.h
+may src/watch.c src/watch.h -- watch.h call.h conf.h place.h trace.h verify.h
 may src/verify.c src/verify.h -- verify.h call.h
 may src/place.c src/place.h -- place.h call.h dev.h
 may src/offload.c src/offload.h -- offload.h call.h route.h conf.h device.h kernel.h plan.h exec.h pool.h log.h place.h
@@ -54,7 +56,7 @@ for file in src/*.[ch] src/*.def fallback/*.[ch] kernels/*.h; do
         *) system_of "$file" | grep -x 'cuda\.h\|cuda_runtime.*' > /dev/null && fail "$file includes cuda.h" ;;
     esac
     case $file in
-        src/run.c | fallback/*) ;;
+        src/run.c | src/oncpu.c | fallback/*) ;;
         *) named_by "$file" | grep -qx 'fallback.h' && fail "$file includes fallback.h" ;;
     esac
 done

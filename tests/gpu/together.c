@@ -3,7 +3,9 @@
  * short ones at once, what the threads of the library burn while nothing moves, and a reset of the
  * device in the middle of calls. Prints a table; status 1 where a bound does not hold. Usage:
  * together [alone|beside|many|asleep|reset]. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

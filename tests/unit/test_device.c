@@ -659,10 +659,18 @@ static void driver_comes_late(void)
 /* The same after the library itself loaded the driver: nothing new is mapped then. */
 static void program_comes_late(void)
 {
+    static const struct tb_cpu none;
     void *context;
     int (*retain)(void **, int), (*current)(void *);
+    struct tb_call call = {.name = "test", .cpu = &none, .op = TB_GEMM, .form = TB_ONE};
+    call.ab = call.c_type = call.alpha_type = call.beta_type = TB_F64;
+    call.ta = call.tb = 'N';
+    call.m = call.n = call.k = call.lda = call.ldb = call.ldc = 20000;
+    call.batch = 1;
+    call.alpha.d[0] = 1;
     run_setup();
     check_ready("Fake GPU 0");
+    CHECK(run_judge(&call).where == TB_ON_GPU); /* from now on the driver is in use */
     for (int i = 0; i < 3; i++) {
         CHECK(run_is_small(2, 2, 2)); /* a driver that only we use does not count */
         nap();

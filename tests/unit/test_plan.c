@@ -2,6 +2,7 @@
  * Plans, checked by walking them as the device would: what lies in each slot, and what orders each
  * access. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "../../src/plan.h"
@@ -400,6 +401,32 @@ Test(plan, large_products_in_little_memory)
             cr_expect_lt(times, pairs[i].c == TB_F16 || pairs[i].c == TB_BF16 ? 80 : 16);
             plan_free(&plan);
         }
+}
+
+/* What crosses the link, beside the least that is possible: a tile of C that fills all the memory,
+ * with nothing left for panels and nothing at once. Two such tiles would be 1.4 times that. */
+Test(plan, little_memory_is_used_well)
+{
+    static const enum tb_type types[] = {TB_F32, TB_F64, TB_C32, TB_C64};
+    const struct tb_caps caps = caps_of(0, 0);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int64_t side = 8192; side <= 32768; side *= 2)
+            for (size_t memory = (size_t)56 << 20; memory <= (size_t)1 << 30; memory *= 2) {
+                const struct tb_call call =
+                    call_of(types[t], types[t], side % 3 ? 'N' : 'T', 'N', side, side, side);
+                const double elem = (double)call_elem_bytes(types[t]), n = (double)side;
+                const double held = (double)memory / elem; /* numbers */
+                struct tb_plan plan;
+                cr_assert_eq(plan_build(&call, &caps, memory, &plan), TB_OK);
+                const double in = plan.bytes_in - n * n * elem; /* without C */
+                double ratio = in / (2 * n * n * elem);
+                if (held < n * n)
+                    ratio *= sqrt(held) / n;
+                cr_expect_leq(ratio, 2.2, "type %d, %lld, %zu MB: %.2f", types[t], (long long)side,
+                              memory >> 20, ratio);
+                cr_expect_leq(plan.bytes, memory);
+                plan_free(&plan);
+            }
 }
 
 Test(plan, whole_when_it_fits)

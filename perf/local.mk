@@ -30,9 +30,10 @@ ladder_sources = kernels/ladder/ladder.cu kernels/ladder/ladder.cuh kernels/ladd
 	kernels/ladder/f32_7_swizzle.cu kernels/ladder/f32_8_group.cu \
 	kernels/ladder/f16_1_naive.cu kernels/ladder/f16_2_block.cu kernels/ladder/f16_3_register.cu \
 	kernels/ladder/f16_4_swap.cu kernels/ladder/f16_5_mma.cu kernels/ladder/f16_6_async.cu \
-	kernels/ladder/f16_7_swizzle.cu kernels/ladder/f16_8_group.cu \
+	kernels/ladder/f16_7_swizzle.cu kernels/ladder/f16_8_group.cu kernels/ladder/f16_9_wgmma.cu \
 	kernels/ladder/transpose_1_naive.cu kernels/ladder/transpose_2_tiled.cu \
 	kernels/ladder/transpose_3_padded.cu kernels/ladder/transpose_4_swizzled.cu kernels/ladder/transpose_5_bands.cu \
+	kernels/ladder/transpose_6_ahead.cu kernels/ladder/transpose_7_vector.cu \
 	kernels/ladder/reduce_1_tree.cu kernels/ladder/reduce_2_shuffle.cu \
 	kernels/ladder/stencil_1_naive.cu kernels/ladder/stencil_2_halo.cu \
 	kernels/ladder/conv_1_naive.cu kernels/ladder/conv_2_halo.cu

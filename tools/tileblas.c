@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The tileblas command: `run` starts one program with the preload library, `info` tells what the
  * library finds on this machine or in a program, `report` makes a page of a log or a timeline. This
- * file decides the command line and the exit status; scan.c and machine.c write what `info` says. */
+ * file decides the command line and the exit status; scan.c and machine.c write what `info` says.
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,12 +46,11 @@ static void print_usage(FILE *out)
 static void print_help(void)
 {
     print_usage(stdout);
-    fputs(
-        "\nrun   starts the program with large level-3 BLAS calls sent to the GPU\n"
-        "info  tells what there is on this machine, or which calls of a program would be caught\n"
-        "report  writes a page about one run: what TILEBLAS_LOG or TILEBLAS_TRACE holds\n\n"
-        "options of run:\n",
-        stdout);
+    fputs("\nrun   starts the program with large level-3 BLAS calls sent to the GPU\n"
+          "info  tells what there is on this machine, or which calls of a program would be caught\n"
+          "report  writes a page about one run: what TILEBLAS_LOG or TILEBLAS_TRACE holds\n\n"
+          "options of run:\n",
+          stdout);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         printf("  %s%-*s%s\n", options[i].name, 18 - (int)strlen(options[i].name),
                options[i].fallback != NULL ? "[=N]" : "=VALUE", options[i].help);

@@ -6,7 +6,9 @@ libtbcore_la_SOURCES = \
 	src/conf.c src/conf.h src/conf.def \
 	src/dev.h src/device.c src/device.h \
 	src/exec.c src/exec.h \
-	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/smem.h \
+	src/fit.c src/fit.h \
+	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/order.h \
+	kernels/smem.h \
 	src/log.c src/log.h \
 	src/offload.c src/offload.h \
 	src/oncpu.c src/oncpu.h \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The tileblas command: `run` starts one program with the preload library, `info` tells what the
- * library finds on this machine or in a program. This file decides the command line and the exit
- * status; scan.c and machine.c write the reports. */
+ * library finds on this machine or in a program, `report` makes a page of a log or a timeline. This
+ * file decides the command line and the exit status; scan.c and machine.c write what `info` says.
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "../src/version.h"
 #include "library.h"
 #include "machine.h"
+#include "report.h"
 #include "scan.h"
 
 /* As env(1), nohup(1) and the shells have it; 2 is a usage error. */
@@ -36,6 +38,7 @@ static void print_usage(FILE *out)
     fputs("usage: tileblas run [option ...] [--] program [argument ...]\n"
           "       tileblas info\n"
           "       tileblas info program | library | folder\n"
+          "       tileblas report [-o page.html] log | timeline ...\n"
           "       tileblas --help | --version\n",
           out);
 }
@@ -43,11 +46,11 @@ static void print_usage(FILE *out)
 static void print_help(void)
 {
     print_usage(stdout);
-    fputs(
-        "\nrun   starts the program with large level-3 BLAS calls sent to the GPU\n"
-        "info  tells what there is on this machine, or which calls of a program would be caught\n\n"
-        "options of run:\n",
-        stdout);
+    fputs("\nrun   starts the program with large level-3 BLAS calls sent to the GPU\n"
+          "info  tells what there is on this machine, or which calls of a program would be caught\n"
+          "report  writes a page about one run: what TILEBLAS_LOG or TILEBLAS_TRACE holds\n\n"
+          "options of run:\n",
+          stdout);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         printf("  %s%-*s%s\n", options[i].name, 18 - (int)strlen(options[i].name),
                options[i].fallback != NULL ? "[=N]" : "=VALUE", options[i].help);
@@ -165,6 +168,8 @@ int main(int count, char **words)
     int status = 0;
     if (count >= 2 && strcmp(words[1], "run") == 0)
         return run(count - 2, words + 2);
+    if (count >= 3 && strcmp(words[1], "report") == 0)
+        return report_run(count - 2, words + 2);
     if (count == 2 && strcmp(words[1], "info") == 0)
         status = machine_report();
     else if (count == 3 && strcmp(words[1], "info") == 0)

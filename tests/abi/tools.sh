@@ -62,8 +62,8 @@ fi
 ### command line
 expect 0 "$tool" --help
 says "tileblas run"
+says "tileblas report"
 says_not "tune"
-says_not "report"
 expect 0 "$tool" --version
 says "tileblas $(sed -nE 's/^AC_INIT\(\[libtileblas\], \[([0-9.]+)\].*/\1/p' "$src/configure.ac")"
 expect 2 "$tool"

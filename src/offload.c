@@ -3,40 +3,98 @@
  * execution. Every way in which that can fail becomes a reason and leaves the
  * rest of the call to the caller. */
 #include "offload.h"
+#include "calibrate.h"
 #include "conf.h"
 #include "device.h"
 #include "kernel.h"
 #include "log.h"
 #include "place.h"
-#include <stdio.h>
 #include "pool.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
 
 /* A caller may hold the loader's lock, which the start needs too: never wait
  * without end. */
-static const int64_t start_wait_ns = INT64_C(5000000000), forced_wait_ns = INT64_C(60000000000);
+static const int64_t forced_wait_ns = INT64_C(60000000000);
+static const int64_t start_least_ns = INT64_C(1000000000), start_most_ns = INT64_C(5000000000);
 
-static bool has_kernel(const struct tb_call *call, const struct tb_caps *caps)
+/* The calls that are on the device: how many, and the sum of their estimates. */
+static _Atomic double ahead_ns;
+static _Atomic int ahead;
+
+static void queue_add(double ns, int count)
 {
-    if (call->op != TB_GEMM && call->op != TB_GEMM3M)
-        return false;
-    return caps == NULL ||
-           kernel_choose(caps, call->ab, call->c_type, call->ta != 'N', call->tb != 'N', call->m,
-                         call->n, call->k, call->batch) >= 0;
+    double old = atomic_load_explicit(&ahead_ns, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&ahead_ns, &old, old + ns))
+        ;
+    atomic_fetch_add(&ahead, count);
 }
 
-struct tb_choice offload_choose(const struct tb_call *call, int (*cpu_threads)(void))
+/* Copiers there would be, as pool.c decides. */
+static int copiers_of(const struct tb_conf *conf, int cpus)
+{
+    int copiers = conf->threads;
+    if (copiers <= 0)
+        copiers = cpus > TB_COPIERS_AUTO ? TB_COPIERS_AUTO : cpus;
+    return copiers > TB_COPIERS_MAX ? TB_COPIERS_MAX : copiers;
+}
+
+static void find_kernel(const struct tb_call *call, const struct tb_caps *caps,
+                        struct tb_facts *facts)
+{
+    facts->has_kernel = call->op == TB_GEMM || call->op == TB_GEMM3M;
+    if (!facts->has_kernel || caps == NULL)
+        return;
+    facts->efficiency = kernel_efficiency(caps, call->ab, call->c_type, call->ta != 'N',
+                                          call->tb != 'N', call->m, call->n, call->k, call->batch);
+    facts->has_kernel = facts->efficiency > 0;
+}
+
+static void find_rates(const struct tb_cpu_side *cpu, const struct tb_conf *conf,
+                       struct tb_facts *facts)
+{
+    const int saved = errno;
+    calibrate_cpu(cpu->name, pool_cpus);
+    errno = saved;
+    facts->profile = calibrate_get();
+    const int cpus = facts->profile->cpus, threads = cpu->threads();
+    facts->cpu_threads = threads < cpus ? threads : cpus;
+    facts->copiers = copiers_of(conf, cpus);
+    if (facts->device == TB_DEVICE_STARTING)
+        facts->starting_ns = (double)device_starting_ns();
+    /* What others do at the moment is no part of a choice that is to be the same in every run. */
+    if (conf->start != TB_START_WAIT) {
+        facts->queued = atomic_load_explicit(&ahead, memory_order_relaxed);
+        facts->queue_ns = atomic_load_explicit(&ahead_ns, memory_order_relaxed);
+    }
+}
+
+/* Everything waits for the device where that is asked for, so that no choice is made without it. */
+static bool start_first(const struct tb_cpu_side *cpu, const struct tb_conf *conf)
+{
+    const enum tb_device_state state = device_state();
+    if (conf->route != TB_ROUTE_AUTO || conf->start != TB_START_WAIT ||
+        (state != TB_DEVICE_UNTRIED && state != TB_DEVICE_STARTING))
+        return false;
+    calibrate_cpu(cpu->name, pool_cpus);
+    return device_start(forced_wait_ns) == TB_DEVICE_READY;
+}
+
+struct tb_choice offload_choose(const struct tb_call *call, const struct tb_cpu_side *cpu)
 {
     const struct tb_conf *const conf = conf_get();
-    const struct tb_caps *const caps = device_caps();
-    struct tb_facts facts = {.device = device_state(), .has_kernel = has_kernel(call, caps)};
+    struct tb_facts facts = {0};
+    find_kernel(call, device_caps(), &facts);
+    if (facts.has_kernel && start_first(cpu, conf))
+        find_kernel(call, device_caps(), &facts);
+    facts.device = device_state();
     for (int i = 0; i < TB_OPERANDS; i++) {
         facts.far = facts.far || call->where[i] == TB_DEVICE_FAR;
         facts.on_device = facts.on_device || call->where[i] == TB_DEVICE;
     }
-    if (conf->route == TB_ROUTE_AUTO && facts.has_kernel) {
-        facts.cpu_threads = cpu_threads();
-        route_default_rates(caps, &facts.rates);
-    }
+    if (conf->route == TB_ROUTE_AUTO && facts.has_kernel)
+        find_rates(cpu, conf, &facts);
     const struct tb_choice choice = route_choose(call, &facts, conf);
     if (choice.reason == TB_WHY_STARTING)
         device_start(0);
@@ -96,19 +154,31 @@ static bool is_far(const struct tb_call *call)
            call->where[TB_C] == TB_DEVICE_FAR;
 }
 
-void offload_run(const struct tb_call *asked, struct tb_offload *out)
+/* How long the start is worth waiting for: as long as the CPU would take, so that a start that
+ * never ends costs no more than another such call. */
+static int64_t start_patience(const struct tb_choice *choice, const struct tb_conf *conf)
+{
+    if (conf->route == TB_ROUTE_GPU || conf->start == TB_START_WAIT)
+        return forced_wait_ns;
+    if (choice->est_cpu_ns > (double)start_most_ns || choice->est_cpu_ns <= 0)
+        return start_most_ns;
+    const int64_t cpu = (int64_t)choice->est_cpu_ns;
+    return cpu > start_least_ns ? cpu : start_least_ns;
+}
+
+void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
+                 struct tb_offload *out)
 {
     struct tb_call here = *asked;
     const struct tb_call *const call = &here;
     const struct tb_conf *const conf = conf_get();
-    const bool patient = conf->route == TB_ROUTE_GPU || conf->start == TB_START_WAIT;
     const enum tb_device_state state_before = device_state();
-    const enum tb_device_state state = device_start(patient ? forced_wait_ns : start_wait_ns);
+    const enum tb_device_state state = device_start(start_patience(choice, conf));
     const struct tb_caps *const caps = device_caps();
     *out = (struct tb_offload){.reason = reason_of_state(state)};
     if (state != TB_DEVICE_READY || caps == NULL)
         return;
-    if (state_before != TB_DEVICE_READY)
+    if (state_before != TB_DEVICE_READY || conf->start == TB_START_WAIT)
         place_find(&here); /* only now is it known which device is ours */
     if (is_far(call)) {
         out->reason = TB_WHY_OPERANDS;
@@ -120,7 +190,9 @@ void offload_run(const struct tb_call *asked, struct tb_offload *out)
         return;
     }
     struct tb_exec_stats stats = {0};
+    queue_add(choice->est_gpu_ns, 1);
     status = exec_run(call, &out->plan, &out->undone, &stats);
+    queue_add(-choice->est_gpu_ns, -1);
     if (is_fault(status))
         device_fault(status, call->name, exec_broken());
     if (status != TB_OK)

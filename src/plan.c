@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "kernel.h"
-#include "route.h"
+#include "profile.h"
+
+#define LINK_IN 25.0 /* bytes per ns of pageable memory, both ways at once */
 
 enum { STEPS_MAX = 1 << 20, SLOTS_MAX = 4096, RING_MAX = 64, GROUP_MAX = 32768 };
 
@@ -287,14 +289,14 @@ static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, d
  * are the built-in ones: the same call gets the same order, and so the same bits, in every run. */
 static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps)
 {
-    struct tb_rates rates;
+    struct tb_profile rates;
     if (caps->order > 0)
         return caps->order == 2;
-    route_default_rates(caps, &rates);
+    profile_builtin(caps, 1, &rates);
     const double in = call_bytes_in(call), out = call_bytes_out(call);
     /* A C that is read has to be there first, all of it. */
     const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.9 : 1.5;
-    return out <= in / 8 || call_flops(call) / rates.gpu[call->ab] > least * in / rates.link_in;
+    return out <= in / 8 || call_flops(call) / rates.gpu_rate[call->ab] > least * in / LINK_IN;
 }
 
 /* With C as a whole on the device too, k can come in parts: each is summed into all of C, so that

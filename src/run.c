@@ -55,7 +55,8 @@ struct tb_judgement run_judge(struct tb_call *call)
                                      .reason = TB_WHY_TRIVIAL,
                                      .k_is_zero = wants_k_zero(call),
                                      .copies = copies};
-    const struct tb_choice choice = offload_choose(call, fallback_threads);
+    static const struct tb_cpu_side cpu = {fallback_threads, fallback_name};
+    const struct tb_choice choice = offload_choose(call, &cpu);
     if (!log_wants(1) && !trace_on() && route_is_final(choice.reason) && !place_shared())
         atomic_store(&run_small_volume,
                      HUGE_VAL); /* no call of this process leaves the CPU any more */
@@ -210,7 +211,9 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
 {
     struct tb_offload offload;
     struct watch watch = watch_open(call);
-    offload_run(call, &offload);
+    const struct tb_judgement *const j = &pass->judgement;
+    const struct tb_choice choice = {j->where, j->reason, j->est_cpu_ns, j->est_gpu_ns};
+    offload_run(call, &choice, &offload);
     if (!offload.started) {
         free(watch.old);
         pass->judgement.where = TB_ON_CPU;

@@ -41,8 +41,8 @@ int fallback_threads(void);
 /* Sets them, where the library in use has a way; false: it has none. For `tileblas tune`. */
 bool fallback_set_threads(int threads);
 
-/* What the library in use calls itself: name, version, the processor it is made for; else its file
- * name. "" before the first call. */
+/* What the library in use calls itself, name and version; else its file name. "" before the first
+ * call. */
 void fallback_name(char *out, size_t room);
 
 /* Path of the CPU BLAS that serves dgemm_, for the log and `tileblas info`; "" before the first

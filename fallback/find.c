@@ -344,10 +344,19 @@ bool fallback_set_threads(int threads)
     return true;
 }
 
+/* Of what OpenBLAS says of itself only the name and the version: the processor it names is not the
+ * same in every process. */
 void fallback_name(char *out, size_t room)
 {
     const struct tb_object *object = atomic_load(&in_use);
     const char *path = object ? object->path : "", *slash = strrchr(path, '/');
     const char *config = object ? object_kind(object)->config : NULL;
-    snprintf(out, room, "%s", config ? config : slash ? slash + 1 : path);
+    const char *space = config ? strchr(config, ' ') : NULL;
+    if (!space) {
+        snprintf(out, room, "%s", slash ? slash + 1 : path);
+        return;
+    }
+    const int length = (int)(space - config + 1) + (int)strcspn(space + 1, " ");
+    snprintf(out, room, "%.*s%s", length, config,
+             strstr(config, "USE_OPENMP") ? " with OpenMP" : "");
 }

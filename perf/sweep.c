@@ -18,7 +18,7 @@
 enum { WAYS = 4, SHAPES_MAX = 400, REPS_MAX = 40, LINE = 400 };
 enum { CPU, GPU, AUTO, TOLD }; /* TOLD: as AUTO, and says what it expects; not timed */
 #define OPERAND_BYTES ((size_t)160 << 20)
-#define PAUSE_MS      45
+#define PAUSE_MS      120 /* as long as the threads of a CPU BLAS may spin on */
 
 static uint64_t now_ns(void)
 {
@@ -144,7 +144,7 @@ static int work_first(const char *library, const char *type, const char *side)
     if (!worker_open(library))
         return 1;
     const double first = call_ms(&x);
-    pause_ms(900); /* the device is up by then */
+    pause_ms(700); /* the device is up by then */
     call_ms(&x);
     pause_ms(PAUSE_MS);
     printf("%.6f %.6f\n", first, call_ms(&x));
@@ -164,6 +164,7 @@ static struct way {
                 {.name = "told", .route = "auto", .start = "wait"}};
 
 static const char *self, *library, *told_log;
+static bool told; /* ask the router what it expects, too */
 
 static void set_environment(const struct way *way, const char *start)
 {
@@ -296,8 +297,10 @@ static void run_shape(int i, double least_ms, int most)
         const int way = (turn + i) % 3;
         r->ms[way] = ask(&ways[way], x, least_ms, most);
         if (x->threads > 1 && way != GPU)
-            pause_ms(PAUSE_MS); /* workers of the CPU BLAS spin on */
+            pause_ms(PAUSE_MS);
     }
+    if (!told)
+        return;
     ask(&ways[TOLD], x, 0, 0);
     read_told(r);
     if (x->threads > 1 && r->side == 'C')
@@ -324,8 +327,11 @@ static void write_csv(FILE *out)
         const struct result *const r = &results[i];
         fprintf(out, "%s,%c,%c%c,%d,%d,%d,%d,%.4f,%.4f,%.4f,%.3f,%s,%.4f,%.4f,%d,%d\n", x->kind,
                 x->type, x->ta, x->tb, x->m, x->n, x->k, x->threads, r->ms[CPU], r->ms[GPU],
-                r->ms[AUTO], r->ms[AUTO] / best_of(r), r->side == 'G' ? "gpu" : "cpu", r->est_cpu,
-                r->est_gpu, is_over(r), r->again);
+                r->ms[AUTO], r->ms[AUTO] / best_of(r),
+                r->side == 'G'   ? "gpu"
+                : r->side == 'C' ? "cpu"
+                                 : "",
+                r->est_cpu, r->est_gpu, is_over(r), r->again);
     }
 }
 
@@ -345,10 +351,10 @@ static int summary(void)
         over += is_over(r);
         if (is_over(r))
             printf("over: %s %cgemm %c%c %d x %d x %d, %d threads: cpu %.3f gpu %.3f auto %.3f ms "
-                   "(%c, expected %.3f %.3f)\n",
+                   "(%.1s, expected %.3f %.3f)\n",
                    shapes[i].kind, shapes[i].type, shapes[i].ta, shapes[i].tb, shapes[i].m,
                    shapes[i].n, shapes[i].k, shapes[i].threads, r->ms[CPU], r->ms[GPU], r->ms[AUTO],
-                   r->side, r->est_cpu, r->est_gpu);
+                   &r->side, r->est_cpu, r->est_gpu);
         if ((ratio > worst || isnan(ratio)) && r->ms[AUTO] > best_of(r) + 0.020) {
             worst = ratio;
             worst_at = i;
@@ -375,7 +381,7 @@ static int sweep(const char *csv, int threads, int part)
             shapes[kept++] = shapes[i];
         count = kept;
     }
-    for (int w = 0; w < WAYS; w++)
+    for (int w = 0; w < (told ? WAYS : TOLD); w++)
         if (!way_open(&ways[w])) {
             fprintf(stderr, "the worker of %s did not start\n", ways[w].name);
             return 2;
@@ -393,7 +399,7 @@ static int sweep(const char *csv, int threads, int part)
         fclose(out);
     }
     const int status = summary();
-    for (int w = 0; w < WAYS; w++) {
+    for (int w = 0; w < (told ? WAYS : TOLD); w++) {
         fclose(ways[w].to);
         waitpid(ways[w].pid, NULL, 0);
     }
@@ -469,7 +475,7 @@ int main(int argc, char **argv)
     library = "libtileblas.so.0";
     snprintf(log_name, sizeof log_name, "/tmp/sweep-%ld.log", (long)getpid());
     told_log = log_name;
-    while ((option = getopt(argc, argv, "b:o:t:p:f")) != -1) {
+    while ((option = getopt(argc, argv, "b:o:t:p:fv")) != -1) {
         if (option == 'b')
             library = optarg;
         else if (option == 'o')
@@ -480,8 +486,10 @@ int main(int argc, char **argv)
             part = atoi(optarg);
         else if (option == 'f')
             first = true;
+        else if (option == 'v')
+            told = true;
         else {
-            fputs("usage: sweep [-b LIBTILEBLAS] [-o FILE.csv] [-t THREADS] [-p EVERY] | -f\n",
+            fputs("usage: sweep [-b LIBTILEBLAS] [-o FILE.csv] [-t THREADS] [-p EVERY] [-v] [-f]\n",
                   stderr);
             return 2;
         }

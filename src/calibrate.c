@@ -5,6 +5,7 @@
  * where nothing was saved. */
 #include "calibrate.h"
 
+#include <cpuid.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,13 +41,28 @@ void calibrate_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *
 static __thread void (*ask_blas)(char *, size_t) __attribute__((tls_model("initial-exec")));
 static __thread int (*ask_cpus)(void) __attribute__((tls_model("initial-exec")));
 
+/* "Intel(R) Xeon(R) Processor" and the like; "" where the processor does not say. */
+static void processor(char out[49])
+{
+    unsigned part[12] = {0};
+    for (unsigned i = 0; i < 3; i++)
+        if (!__get_cpuid(0x80000002 + i, &part[4 * i], &part[4 * i + 1], &part[4 * i + 2],
+                         &part[4 * i + 3]))
+            memset(part, 0, sizeof part);
+    memcpy(out, part, 48);
+    out[48] = '\0';
+}
+
 static void learn_cpu(void)
 {
-    char raw[512] = "";
+    char library[128] = "", chip[49], raw[256];
     calibrate_builtin(NULL, ask_cpus != NULL ? ask_cpus() : 1, &before);
     if (ask_blas != NULL)
-        ask_blas(raw, sizeof raw);
+        ask_blas(library, sizeof library);
+    processor(chip);
+    snprintf(raw, sizeof raw, "%s on %s", library, chip);
     profile_name(raw, before.cpu_blas);
+    log_line(3, "CPU side of the machine profile: %s, %d CPUs", before.cpu_blas, before.cpus);
     atomic_store(&current, &before);
     if (ask_cpus != NULL)
         atomic_store(&cpus_known, before.cpus);

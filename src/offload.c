@@ -96,9 +96,17 @@ struct tb_choice offload_choose(const struct tb_call *call, const struct tb_cpu_
     if (conf->route == TB_ROUTE_AUTO && facts.has_kernel)
         find_rates(cpu, conf, &facts);
     const struct tb_choice choice = route_choose(call, &facts, conf);
-    if (choice.reason == TB_WHY_STARTING)
+    /* The start takes most of a CPU for a while: beside a call that has all of them it would take
+     * one of them from it, and so make it wait. */
+    if (choice.reason == TB_WHY_STARTING && facts.cpu_threads < facts.profile->cpus)
         device_start(0);
     return choice;
+}
+
+void offload_after(enum tb_reason reason)
+{
+    if (reason == TB_WHY_STARTING)
+        device_start(0);
 }
 
 static enum tb_reason reason_of_state(enum tb_device_state state)

@@ -12,22 +12,24 @@ const struct tb_size profile_shape[TB_SHAPES] = {
     [TB_THIN_N] = {4096, 16, 1024},   [TB_THIN_K] = {2048, 2048, 16},
     [TB_THIN_MN] = {32, 32, 32768},   [TB_LITTLE] = {128, 128, 128}};
 
+const double profile_staged_mb[TB_STAGED] = {1, 4, 16, 64, 128};
+
 /* --- Built in ---
  */
 
 /* One core with AVX-512, and 16 of them, of the host of an H200 (perf/NOTES.md), OpenBLAS. */
 enum { BUILTIN_CPUS = 16 };
 static const double builtin_cpu[TB_TYPES][TB_CREWS][TB_SHAPES] = {
-    [TB_F16] = {{60, 30, 30, 20, 20, 30}, {300, 60, 60, 40, 40, 40}},
-    [TB_BF16] = {{60, 30, 30, 20, 20, 30}, {300, 60, 60, 40, 40, 40}},
-    [TB_F32] = {{145, 60, 60, 40, 60, 64}, {1050, 300, 300, 150, 60, 93}},
-    [TB_F64] = {{68, 30, 30, 20, 30, 28}, {570, 150, 150, 80, 40, 95}},
-    [TB_C32] = {{145, 90, 90, 80, 80, 100}, {1350, 500, 500, 300, 120, 250}},
-    [TB_C64] = {{68, 45, 45, 40, 40, 50}, {550, 250, 250, 150, 60, 200}},
+    [TB_F16] = {{94, 18, 17, 10, 20, 35}, {189, 18, 17, 10, 20, 23}},
+    [TB_BF16] = {{65, 23, 22, 8.5, 29, 33}, {246, 32, 30, 9, 28, 40}},
+    [TB_F32] = {{150, 73, 57, 49, 64, 104}, {1124, 436, 395, 175, 52, 100}},
+    [TB_F64] = {{63, 33, 31, 30, 32, 50}, {618, 200, 230, 123, 38, 78}},
+    [TB_C32] = {{152, 66, 67, 67, 90, 124}, {1147, 600, 550, 400, 90, 300}},
+    [TB_C64] = {{76, 30, 38, 27, 35, 60}, {619, 300, 350, 230, 55, 200}},
 };
 
 /* 132 multiprocessors at 1980 MHz, FP64 at half the rate of FP32. */
-static const double builtin_gpu[TB_TYPES] = {[TB_F16] = 700e3, [TB_BF16] = 700e3, [TB_F32] = 45e3,
+static const double builtin_gpu[TB_TYPES] = {[TB_F16] = 650e3, [TB_BF16] = 750e3, [TB_F32] = 45e3,
                                              [TB_F64] = 23e3,  [TB_C32] = 43e3,   [TB_C64] = 22e3};
 
 void profile_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *out)
@@ -37,9 +39,9 @@ void profile_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *ou
         .in = {9e3, 53},
         .out = {9e3, 53},
         .copier = 7.3,
-        .staged_in = 40,
-        .staged_out = 40,
-        .offload_ns = 120e3,
+        .staged_in = {62e3, 211e3, 870e3, 2310e3, 3900e3},
+        .staged_out = {81e3, 146e3, 820e3, 4600e3, 7000e3},
+        .offload_ns = 220e3,
         .start_ns = 0.4e9,
     };
     const double grown = (double)out->cpus / BUILTIN_CPUS;
@@ -101,7 +103,9 @@ struct number {
     double least, most;
 };
 
-enum { NUMBERS_MAX = TB_SHAPES };
+enum { NUMBERS_MAX = 6 };
+_Static_assert((int)NUMBERS_MAX >= (int)TB_SHAPES && (int)NUMBERS_MAX >= (int)TB_STAGED,
+               "room for a line");
 
 /* One line: its words, and the numbers behind them; or a name. */
 struct item {
@@ -117,10 +121,11 @@ struct item {
 #define ITEM_CPUS    3
 #define ITEM_IN      4
 #define ITEM_OUT     5
-#define ITEM_STAGED  6
-#define ITEM_OFFLOAD 7
-#define ITEM_START   8
-#define ITEM_RATES   9
+#define ITEM_COPIER  6
+#define ITEM_STAGED  7 /* in, and out */
+#define ITEM_OFFLOAD 9
+#define ITEM_START   10
+#define ITEM_RATES   11
 #define ITEM_CPU     (ITEM_RATES + TB_TYPES)
 #define ITEM_END     (ITEM_CPU + TB_TYPES * TB_CREWS)
 #define ITEMS        (ITEM_END + 1)
@@ -189,11 +194,16 @@ static struct item item_of(int i, struct tb_profile *profile, struct whole *whol
         item.word[0] = "link-out";
         item_link(&item, &profile->out);
         break;
-    case ITEM_STAGED:
-        item.word[0] = "staged";
+    case ITEM_COPIER:
+        item.word[0] = "copier";
         item_number(&item, &profile->copier, 1e-3, 1e5);
-        item_number(&item, &profile->staged_in, 1e-3, 1e5);
-        item_number(&item, &profile->staged_out, 1e-3, 1e5);
+        break;
+    case ITEM_STAGED:
+    case ITEM_STAGED + 1:
+        item.word[0] = i == ITEM_STAGED ? "staged-in" : "staged-out";
+        for (int n = 0; n < TB_STAGED; n++)
+            item_number(&item, i == ITEM_STAGED ? &profile->staged_in[n] : &profile->staged_out[n],
+                        1, 1e12);
         break;
     case ITEM_OFFLOAD:
         item.word[0] = "offload";

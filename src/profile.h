@@ -35,6 +35,10 @@ enum tb_profile_source {
     TB_PROFILE_SAVED     /* a file that `tileblas tune` wrote */
 };
 
+/* How many bytes of pageable memory a transfer time is known for, in MB: profile_staged_mb. */
+enum { TB_STAGED = 5 };
+extern const double profile_staged_mb[TB_STAGED];
+
 enum { TB_PROFILE_VERSION = 1, TB_PROFILE_NAME = 128, TB_PROFILE_BYTES_MAX = 16384 };
 
 /* A way over the link, in pinned memory. */
@@ -48,11 +52,11 @@ struct tb_profile {
     char gpu[TB_PROFILE_NAME], cpu_blas[TB_PROFILE_NAME]; /* what it holds for */
     int cpus;
     struct tb_link in, out;
-    double copier;                /* bytes per ns that one copier carries to or from the ring */
-    double staged_in, staged_out; /* bytes per ns of all of them, in a whole call */
-    double offload_ns;            /* of a call that moves next to nothing */
-    double start_ns;              /* of the device, once per process */
-    double gpu_rate[TB_TYPES];    /* flop per ns of a row of rate 100 (kernels.def) on full tiles */
+    double copier; /* bytes per ns that one copier carries to or from the ring */
+    double staged_in[TB_STAGED], staged_out[TB_STAGED]; /* ns, with all copiers there are */
+    double offload_ns;                                  /* of a call that moves next to nothing */
+    double start_ns;                                    /* of the device, once per process */
+    double gpu_rate[TB_TYPES]; /* flop per ns of a row of rate 100 (kernels.def) on full tiles */
     double cpu_rate[TB_TYPES][TB_CREWS][TB_SHAPES]; /* flop per ns */
 };
 

@@ -25,11 +25,11 @@ static double greater(double x, double y)
     return x > y ? x : y;
 }
 
-/* The device wins only by a margin, a smaller one where the machine was measured: estimates are
- * rough, and the CPU is never a surprise. */
+/* Where the machine was not measured the device wins only by a margin: the CPU is never a surprise.
+ */
 static double margin_of(const struct tb_profile *profile)
 {
-    return profile->source == TB_PROFILE_SAVED ? 1.02 : 1.1;
+    return profile->source == TB_PROFILE_SAVED ? 1 : 1.05;
 }
 
 /* --- The CPU ---
@@ -110,11 +110,13 @@ static struct halves halves_of(const struct tb_profile *p, enum tb_type type, do
                                         (double)profile_shape[TB_THIN_K].k, full)};
 }
 
+/* The shortest side binds; the others starve the CPU no further, as memory does. */
 static double rate_by_sides(const struct halves *h, const struct tb_size *x)
 {
     const double full = (double)profile_shape[TB_SQUARE].m;
-    return h->best * fill((double)x->m, h->m, full) * fill((double)x->n, h->n, full) *
-           fill((double)x->k, h->k, full);
+    const double m = fill((double)x->m, h->m, full), n = fill((double)x->n, h->n, full);
+    const double k = fill((double)x->k, h->k, full);
+    return h->best * lesser(m, lesser(n, k));
 }
 
 /* 1 up to a side, falling behind it. */
@@ -162,27 +164,47 @@ double route_cpu_ns(const struct tb_call *call, const struct tb_facts *facts)
 /* --- The device ---
  */
 
-/* The share of the shorter phases that shows beside the longest. */
-static const double overlap_rest = 0.25;
-
-/* Bytes over one direction of the link. Memory that is not pinned goes through the copiers, in
- * pieces: few bytes keep few of them busy. */
-static double link_ns(const struct tb_profile *p, const struct tb_link *link, double most,
-                      double bytes, double copiers, bool pinned)
+/* Bytes of pageable memory, one way, with enough copiers: between the sizes that were measured, and
+ * as the last two go beyond. */
+static double staged_ns(const double ns[TB_STAGED], double bytes)
 {
-    const double piece = 512 << 10;
+    const double mb = bytes * 1e-6;
+    int i = 0;
+    while (i < TB_STAGED - 1 && mb > profile_staged_mb[i])
+        i++;
+    const double from = i > 0 ? profile_staged_mb[i - 1] : 0, from_ns = i > 0 ? ns[i - 1] : 0;
+    const double slope = greater(ns[i] - from_ns, 0) / (profile_staged_mb[i] - from);
+    return from_ns + (mb - from) * slope;
+}
+
+/* Bytes over one direction of the link. Memory that is not pinned is copied on the way, and few
+ * copiers carry little. */
+static double link_ns(const struct tb_profile *p, bool in, double bytes, double copiers,
+                      bool pinned)
+{
+    const struct tb_link *const link = in ? &p->in : &p->out;
     if (bytes <= 0)
         return 0;
+    const double bare = link->wait_ns + bytes / link->rate;
     if (pinned)
-        return link->wait_ns + bytes / link->rate;
-    const double busy = lesser(greater(copiers, 1), 2 + bytes / piece);
-    return link->wait_ns + bytes / lesser(lesser(most, link->rate), busy * p->copier);
+        return bare;
+    const double carried = bytes / (greater(copiers, 1) * p->copier);
+    return greater(greater(bare, carried), staged_ns(in ? p->staged_in : p->staged_out, bytes));
 }
 
 static bool all_pinned(const struct tb_call *call)
 {
     return call->where[0] != TB_HOST_PAGEABLE && call->where[1] != TB_HOST_PAGEABLE &&
            call->where[2] != TB_HOST_PAGEABLE;
+}
+
+/* The share of the shorter phases that shows beside the longest one. All of it where C is one tile
+ * of the plan, which has to be sent, computed and fetched in turn; little where there are many. */
+static double shown(const struct tb_call *call, const struct tb_size *x)
+{
+    const double tile = x->m > 4096 || x->n > 4096 ? 2048 : 1024, least = 0.3;
+    const double tiles = (double)x->m * (double)x->n * (double)call->batch / (tile * tile);
+    return tiles > 1 ? least + (1 - least) / tiles : 1;
 }
 
 double route_gpu_ns(const struct tb_call *call, const struct tb_facts *facts)
@@ -193,12 +215,10 @@ double route_gpu_ns(const struct tb_call *call, const struct tb_facts *facts)
     const double share = facts->efficiency > 0 ? facts->efficiency : shortest / (shortest + 64);
     const double compute = call_flops(call) / (p->gpu_rate[call->ab] * share);
     const bool pinned = all_pinned(call);
-    const double in = link_ns(p, &p->in, p->staged_in, call_bytes_in(call), facts->copiers, pinned);
-    const double out =
-        link_ns(p, &p->out, p->staged_out, call_bytes_out(call), facts->copiers, pinned);
-    /* A first and a last piece overlap with nothing. */
+    const double in = link_ns(p, true, call_bytes_in(call), facts->copiers, pinned);
+    const double out = link_ns(p, false, call_bytes_out(call), facts->copiers, pinned);
     const double longest = greater(compute, greater(in, out));
-    return p->offload_ns + longest + (compute + in + out - longest) * overlap_rest;
+    return p->offload_ns + longest + (compute + in + out - longest) * shown(call, &x);
 }
 
 /* Calls share the device evenly: each of those ahead holds this one up by no more than the two of
@@ -274,6 +294,7 @@ double route_small_volume(const struct tb_conf *conf)
         return 0;
     if (conf->route == TB_ROUTE_CPU)
         return HUGE_VAL;
-    /* 160^3: under it one CPU core needs less than the fixed cost of any offload. */
-    return 160.0 * 160.0 * 160.0;
+    /* 128^3: under it one CPU core needs less than the fixed cost of any offload, but for complex
+     * double precision, and those calls are short. */
+    return 128.0 * 128.0 * 128.0;
 }

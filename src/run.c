@@ -255,6 +255,7 @@ static void run_on_own_cpu(struct tb_call *call, struct tb_pass *pass)
     inside++;
     const bool done = fallback_call(call);
     inside--;
+    offload_after(pass->judgement.reason);
     if (!done)
         fallback_missing(call->name); /* does not return */
     log_pass(call, pass, (struct tb_outcome){0});
@@ -310,5 +311,6 @@ struct tb_pass run_enter(struct tb_call *call)
 void run_leave(const struct tb_call *call, const struct tb_pass *pass)
 {
     inside--;
+    offload_after(pass->judgement.reason);
     log_pass(call, pass, (struct tb_outcome){0});
 }

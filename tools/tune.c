@@ -75,14 +75,18 @@ static int by_size(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* The median time of what `work` does, after a first time that does not count. 0: it failed. */
-static double median_ns(bool (*work)(struct tb_call *), struct tb_call *call)
+/* The median time of what `work` does, after a first time that does not count; with a rest of
+ * `rest_us` before each, in which threads fall asleep as they do between the calls of a program. 0:
+ * it failed. */
+static double median_ns(bool (*work)(struct tb_call *), struct tb_call *call, long rest_us)
 {
     double sample[REPS_MAX], sum = 0;
     int count = 0;
     if (!work(call))
         return 0;
     while (count < REPS_MAX && (count < 3 || sum < tune.each_ns)) {
+        if (rest_us > 0)
+            nanosleep(&(struct timespec){0, rest_us * 1000}, NULL);
         const uint64_t from = log_now_ns();
         if (!work(call))
             return 0;
@@ -177,7 +181,7 @@ static void measure_shape(enum tb_type type, enum tb_crew crew, enum tb_shape sh
     struct tb_call call = product(type, x->m / part, x->n / part, x->k / part);
     progress("CPU, %cgemm, %s, %s", letters[type], crew == TB_ALONE ? "1 thread" : "all threads",
              shape_names[shape]);
-    const double ns = time_left() ? median_ns(on_cpu, &call) : 0;
+    const double ns = time_left() ? median_ns(on_cpu, &call, 0) : 0;
     if (ns > 0)
         tune.profile.cpu_rate[type][crew][shape] = call_flops(&call) / ns;
 }
@@ -258,7 +262,7 @@ static void measure_kernel(const struct tb_caps *caps, enum tb_type type)
     tb_dptr at[3] = {0, 0, 0};
     progress("GPU, %cgemm", letters[type]);
     if (place_on_device(&call, (size_t)(n * n) * call_elem_bytes(type), at)) {
-        const double ns = median_ns(on_gpu, &call) - tune.profile.offload_ns;
+        const double ns = median_ns(on_gpu, &call, 0) - tune.profile.offload_ns;
         const double share = kernel_efficiency(caps, type, type, false, false, n, n, n, 1);
         if (ns > 0 && share > 0)
             tune.profile.gpu_rate[type] = call_flops(&call) / ns / share;
@@ -268,13 +272,16 @@ static void measure_kernel(const struct tb_caps *caps, enum tb_type type)
             tb_dev()->free(at[i]);
 }
 
-/* A call that mostly moves bytes one way; its rate, or 0. */
-static double moving_rate(int64_t m, int64_t n, int64_t k, bool out)
+/* A call that mostly moves `bytes` one way: what that takes, or 0. */
+static double moving_ns(double bytes, bool out)
 {
-    struct tb_call call = product(TB_F32, m, n, k);
-    const double ns = median_ns(on_gpu, &call) - tune.profile.offload_ns;
-    const double bytes = out ? call_bytes_out(&call) : call_bytes_in(&call);
-    return ns > 0 ? bytes / ns : 0;
+    int64_t side = 16;
+    while ((double)((side + 16) * (side + 16) * 4) <= bytes)
+        side += 16;
+    struct tb_call call = out ? product(TB_F32, side, side, 4) : product(TB_F32, side, 16, side);
+    const double ns = median_ns(on_gpu, &call, 1000) - tune.profile.offload_ns;
+    const double moved = out ? call_bytes_out(&call) : call_bytes_in(&call);
+    return ns > 0 ? ns * bytes / moved : 0;
 }
 
 static void measure_link(void)
@@ -282,19 +289,19 @@ static void measure_link(void)
     struct tb_profile *const p = &tune.profile;
     struct tb_call little = product(TB_F32, 128, 128, 128);
     progress("GPU, a call");
-    const double ns = median_ns(on_gpu, &little);
+    const double ns = median_ns(on_gpu, &little, 1000);
     if (ns > 0)
         p->offload_ns = ns;
     progress("GPU, link");
     calibrate_link(tb_dev(), p);
-    progress("GPU, link in");
-    const double in = moving_rate(8192, 64, 4096, false);
-    progress("GPU, link out");
-    const double out = moving_rate(8192, 4096, 16, true);
-    if (in > 0)
-        p->staged_in = in;
-    if (out > 0)
-        p->staged_out = out;
+    for (int i = 0; i < 2 * TB_STAGED; i++) {
+        const bool out = i % 2 != 0;
+        const double mb = profile_staged_mb[i / 2];
+        progress("GPU, %.0f MB %s", mb, out ? "out" : "in");
+        const double moving = moving_ns(mb * 1e6, out);
+        if (moving > 0)
+            (out ? p->staged_out : p->staged_in)[i / 2] = moving;
+    }
 }
 
 static void measure_gpu(const struct tb_caps *caps, double start_ns)
@@ -398,8 +405,10 @@ static void report(const struct tb_caps *caps)
         printf("GPU:       none (%s): only the CPU was measured\n", device_why_not());
         return;
     }
+    const double mb = profile_staged_mb[TB_STAGED - 1] * 1e6;
     printf("GPU:       %s: %.0f us a call, link %.1f GB/s in, %.1f GB/s out (pinned %.1f, %.1f)\n",
-           p->gpu, p->offload_ns * 1e-3, p->staged_in, p->staged_out, p->in.rate, p->out.rate);
+           p->gpu, p->offload_ns * 1e-3, mb / p->staged_in[TB_STAGED - 1],
+           mb / p->staged_out[TB_STAGED - 1], p->in.rate, p->out.rate);
     printf("           TFLOP/s: s %.1f, d %.1f, c %.1f, z %.1f, h %.0f, b %.0f\n",
            p->gpu_rate[TB_F32] * 1e-3, p->gpu_rate[TB_F64] * 1e-3, p->gpu_rate[TB_C32] * 1e-3,
            p->gpu_rate[TB_C64] * 1e-3, p->gpu_rate[TB_F16] * 1e-3, p->gpu_rate[TB_BF16] * 1e-3);
@@ -439,7 +448,8 @@ int tune_run(const struct tune_options *options)
     tune.budget_ns = options->quick ? 8e9 : 50e9;
     tune.start_ns = log_now_ns();
     tune.bar = isatty(STDERR_FILENO);
-    tune.total = (options->quick ? TYPES_QUICK : TYPES_ALL) * TB_CREWS * TB_SHAPES + 12;
+    tune.total = (options->quick ? TYPES_QUICK : TYPES_ALL) * TB_CREWS * TB_SHAPES + 2 * TB_STAGED +
+                 TYPES_ALL + 5;
     if (fallback_find("dgemm_", (const void *)(uintptr_t)tune_run, true).fn == NULL) {
         fputs("tileblas: no CPU BLAS was found: install OpenBLAS (libopenblas.so.0) or set "
               "TILEBLAS_CPU_BLAS\n",
@@ -453,9 +463,7 @@ int tune_run(const struct tune_options *options)
     const double start_ns = (double)(log_now_ns() - from);
     const struct tb_caps *const caps = state == TB_DEVICE_READY ? device_caps() : NULL;
     calibrate_builtin(caps, calibrate_cpus(), &tune.profile);
-    char name[512];
-    fallback_name(name, sizeof name);
-    profile_name(name, tune.profile.cpu_blas);
+    memcpy(tune.profile.cpu_blas, calibrate_get()->cpu_blas, sizeof tune.profile.cpu_blas);
     if (!get_memory(caps != NULL))
         return 1;
     if (caps != NULL)

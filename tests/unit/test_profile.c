@@ -127,6 +127,8 @@ Test(profile, refuses_what_is_not_one)
          "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
          "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},
         {"gpu-rate f32", "gpu-rate f33"},
+        {"staged-in 62000", "staged-in"},
+        {"staged-in 62000", "staged-in 0"},
         {"cpu f64 alone", "cpu f64 alon"},
         {"cpu f64 alone", "cpu f64 together"},
         {"\nend\n", "\n"},
@@ -166,7 +168,7 @@ Test(profile, takes_comments_blanks_and_a_last_line_without_its_end)
 static void check_ranges(const struct tb_profile *p)
 {
     cr_assert(p->cpus >= 1 && p->cpus <= 1000000);
-    cr_assert(p->in.rate > 0 && p->out.rate > 0 && p->copier > 0 && p->staged_in > 0);
+    cr_assert(p->in.rate > 0 && p->out.rate > 0 && p->copier > 0 && p->staged_in[0] > 0);
     cr_assert(p->offload_ns >= 0 && p->start_ns >= 0);
     cr_assert(memchr(p->gpu, 0, sizeof p->gpu) && memchr(p->cpu_blas, 0, sizeof p->cpu_blas));
     for (int t = 0; t < TB_TYPES; t++) {

@@ -119,10 +119,10 @@ static double rate_by_sides(const struct halves *h, const struct tb_size *x)
     return h->best * lesser(m, lesser(n, k));
 }
 
-/* 1 up to a side, falling behind it. */
-static double near(int64_t x, int64_t side)
+/* 1 up to a side, falling to a half `reach` sides behind it. */
+static double near(int64_t x, int64_t side, int reach)
 {
-    return lesser(1, 2 * (double)side / (double)(x + side));
+    return lesser(1, (reach + 1) * (double)side / ((double)x + reach * (double)side));
 }
 
 /* The rate at which one product of that shape is computed. The sides together are not the product
@@ -135,7 +135,7 @@ static double shape_rate(const struct tb_profile *p, enum tb_type type, const st
     const struct tb_size *const little = &profile_shape[TB_LITTLE];
     const struct halves h = halves_of(p, type, threads);
     const double deep = rate_of(p, type, threads, TB_THIN_MN) / rate_by_sides(&h, dot);
-    const double closeness = near(x->m, dot->m) * near(x->n, dot->n) * (double)x->k /
+    const double closeness = near(x->m, dot->m, 6) * near(x->n, dot->n, 6) * (double)x->k /
                              (double)(x->k + (x->m > x->n ? x->m : x->n));
     const struct halves few = halves_of(p, type, useful_threads(little, all));
     const double by_sides = rate_by_sides(&few, little);
@@ -146,8 +146,8 @@ static double shape_rate(const struct tb_profile *p, enum tb_type type, const st
     /* Slower than by its sides: what threads cost. Faster: short sides cost less together. */
     *crew_ns = seen < by_sides ? flops / seen - flops / by_sides : 0;
     if (seen > by_sides)
-        rate *= 1 + (seen / by_sides - 1) * near(x->m, little->m) * near(x->n, little->n) *
-                        near(x->k, little->k);
+        rate *= 1 + (seen / by_sides - 1) * near(x->m, little->m, 1) * near(x->n, little->n, 1) *
+                        near(x->k, little->k, 1);
     return rate;
 }
 

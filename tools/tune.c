@@ -370,18 +370,33 @@ static bool write_file(const char *path, const char *text, size_t length)
     return done;
 }
 
-static int save(const struct tune_options *options)
+/* Where the profile will be; false, with a word on standard error, where it cannot be: told before
+ * a minute is spent on it. */
+static bool find_place(bool system, char path[PATH_ROOM])
 {
     const struct tb_profile *const p = &tune.profile;
-    char path[PATH_ROOM], text[TB_PROFILE_BYTES_MAX];
-    const size_t length = profile_print(p, text, sizeof text);
-    if (!calibrate_path(options->system ? 1 : 0, p->gpu, p->cpu_blas, p->cpus, path, sizeof path)) {
+    char folder[PATH_ROOM];
+    if (!calibrate_path(system ? 1 : 0, p->gpu, p->cpu_blas, p->cpus, path, PATH_ROOM)) {
         fputs("tileblas: there is no home folder to save the profile in; set HOME, "
               "XDG_CACHE_HOME or TILEBLAS_PROFILE\n",
               stderr);
-        return 1;
+        return false;
     }
-    make_folders(path, options->system ? 0755 : 0700);
+    make_folders(path, system ? 0755 : 0700);
+    snprintf(folder, sizeof folder, "%s", path);
+    char *const slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[1] = '\0';
+    if (may_replace(path) && access(slash != NULL ? folder : ".", W_OK) == 0)
+        return true;
+    fprintf(stderr, "tileblas: %s cannot be written: %s\n", path, strerror(errno));
+    return false;
+}
+
+static int save(const char *path)
+{
+    char text[TB_PROFILE_BYTES_MAX];
+    const size_t length = profile_print(&tune.profile, text, sizeof text);
     if (length == 0 || !may_replace(path) || !write_file(path, text, length)) {
         fprintf(stderr, "tileblas: %s cannot be written: %s\n", path, strerror(errno));
         return 1;
@@ -464,12 +479,15 @@ int tune_run(const struct tune_options *options)
     const struct tb_caps *const caps = state == TB_DEVICE_READY ? device_caps() : NULL;
     calibrate_builtin(caps, calibrate_cpus(), &tune.profile);
     memcpy(tune.profile.cpu_blas, calibrate_get()->cpu_blas, sizeof tune.profile.cpu_blas);
-    if (!get_memory(caps != NULL))
+    char path[PATH_ROOM];
+    if (!find_place(options->system, path) || !get_memory(caps != NULL)) {
+        progress_end();
         return 1;
+    }
     if (caps != NULL)
         measure_gpu(caps, start_ns);
     measure_cpu();
     progress_end();
     report(caps);
-    return save(options);
+    return save(path);
 }

@@ -138,6 +138,31 @@ run relative HOME=home XDG_CACHE_HOME=cache
 log_has_not relative "is not used"
 [ "$(find "$HOME" -type f | wc -l)" = 1 ] || fail "a program wrote a profile"
 
+# The device starts for a call that was too short to wait for it, beside it or after it, and serves the next one.
+cat > twice.c <<'C'
+#include <stdlib.h>
+#include <unistd.h>
+void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
+            const int *, const double *, const int *, const double *, double *, const int *);
+int main(void)
+{
+    const int n = 600;
+    const double one = 1, zero = 0;
+    double *a = calloc((size_t)n * n, sizeof *a), *c = calloc((size_t)n * n, sizeof *c);
+    for (int i = 0; i < 2; i++) {
+        dgemm_("N", "N", &n, &n, &n, &one, a, &n, a, &n, &zero, c, &n);
+        sleep(1);
+    }
+    return 0;
+}
+C
+build twice twice.c -lopenblas
+for threads in 1 64; do
+    OPENBLAS_NUM_THREADS=$threads TILEBLAS_VERBOSE=2 LD_PRELOAD=$sim timeout 120 ./twice 2> out.twice
+    sides=$(sed -n 's/.*dgemm_ .*: \([CG]PU ([a-z-]*)\).*/\1/p' out.twice | tr '\n' ' ')
+    [ "$sides" = "CPU (device-starting) GPU (faster) " ] || fail "$threads threads: $sides"
+done
+
 # What info says.
 TILEBLAS_DEVICES=none "$tool" info > out 2>&1
 grep -q '^profile:   built in' out || fail "info does not show the profile: $(cat out)"

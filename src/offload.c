@@ -22,6 +22,7 @@ static const int64_t start_least_ns = INT64_C(1000000000), start_most_ns = INT64
 /* The calls that are on the device: how many, and the sum of their estimates. */
 static _Atomic double ahead_ns;
 static _Atomic int ahead;
+static _Atomic int on_cpu; /* large calls that the CPU computes */
 
 static void queue_add(double ns, int count)
 {
@@ -67,6 +68,7 @@ static void find_rates(const struct tb_cpu_side *cpu, const struct tb_conf *conf
     if (conf->start != TB_START_WAIT) {
         facts->queued = atomic_load_explicit(&ahead, memory_order_relaxed);
         facts->queue_ns = atomic_load_explicit(&ahead_ns, memory_order_relaxed);
+        facts->on_cpu = atomic_load_explicit(&on_cpu, memory_order_relaxed);
     }
 }
 
@@ -103,9 +105,17 @@ struct tb_choice offload_choose(const struct tb_call *call, const struct tb_cpu_
     return choice;
 }
 
-void offload_after(enum tb_reason reason)
+void offload_cpu_begins(const struct tb_choice *choice)
 {
-    if (reason == TB_WHY_STARTING)
+    if (choice->est_cpu_ns > 0)
+        atomic_fetch_add_explicit(&on_cpu, 1, memory_order_relaxed);
+}
+
+void offload_cpu_ended(const struct tb_choice *choice)
+{
+    if (choice->est_cpu_ns > 0)
+        atomic_fetch_sub_explicit(&on_cpu, 1, memory_order_relaxed);
+    if (choice->reason == TB_WHY_STARTING)
         device_start(0);
 }
 

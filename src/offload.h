@@ -18,7 +18,9 @@ struct tb_cpu_side {
 /* Where the call should go. Starts the device in the background where the call would have been
  * worth it; after the call, where that needs every CPU. */
 struct tb_choice offload_choose(const struct tb_call *call, const struct tb_cpu_side *cpu);
-void offload_after(enum tb_reason reason); /* the CPU has computed a call, sent there for that */
+/* Around what the CPU computes. */
+void offload_cpu_begins(const struct tb_choice *choice);
+void offload_cpu_ended(const struct tb_choice *choice);
 
 struct tb_offload {
     bool hung;             /* the device does not answer any more: nothing on it can be had */

@@ -236,6 +236,13 @@ static double start_left(const struct tb_facts *facts)
     return greater(all - facts->starting_ns, all / 10);
 }
 
+/* How many times longer a call takes beside those that have the CPUs already. */
+static double crowd(const struct tb_facts *facts)
+{
+    const double wanted = (facts->on_cpu + 1.0) * facts->cpu_threads;
+    return greater(1, wanted / greater(facts->profile->cpus, facts->cpu_threads));
+}
+
 static struct tb_choice on_cpu(struct tb_choice choice, enum tb_reason why)
 {
     choice.where = TB_ON_CPU;
@@ -269,7 +276,7 @@ struct tb_choice route_choose(const struct tb_call *call, const struct tb_facts 
         return (struct tb_choice){TB_ON_GPU, TB_WHY_FORCED, 0, 0};
     if (facts->on_device) /* the CPU would have to copy them, there and back */
         return (struct tb_choice){TB_ON_GPU, TB_WHY_OPERANDS, 0, 0};
-    choice.est_cpu_ns = route_cpu_ns(call, facts);
+    choice.est_cpu_ns = route_cpu_ns(call, facts) * crowd(facts);
     choice.est_gpu_ns = route_gpu_ns(call, facts);
     choice.est_gpu_ns += wait_ns(facts, choice.est_gpu_ns);
     choice.reason = TB_WHY_FASTER;

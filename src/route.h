@@ -69,6 +69,7 @@ struct tb_facts {
     double starting_ns; /* since the start of the device began */
     double queue_ns;    /* estimates of the calls that are on the device now */
     int queued;         /* and how many they are */
+    int on_cpu;         /* large calls that the CPU computes now */
     const struct tb_profile *profile;
 };
 

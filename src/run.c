@@ -67,11 +67,16 @@ struct tb_judgement run_judge(struct tb_call *call)
                                  .copies = copies};
 }
 
+static struct tb_choice choice_of(const struct tb_judgement *j)
+{
+    return (struct tb_choice){j->where, j->reason, j->est_cpu_ns, j->est_gpu_ns};
+}
+
 static void log_pass(const struct tb_call *call, const struct tb_pass *pass,
                      struct tb_outcome outcome)
 {
     const struct tb_judgement *const j = &pass->judgement;
-    outcome.choice = (struct tb_choice){j->where, j->reason, j->est_cpu_ns, j->est_gpu_ns};
+    outcome.choice = choice_of(j);
     outcome.ns = (double)(log_now_ns() - pass->start_ns);
     log_call(call, &outcome);
     trace_span((int64_t)pass->start_ns, "caller", call->name, "%s, %s, m=%lld n=%lld k=%lld",
@@ -211,8 +216,7 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
 {
     struct tb_offload offload;
     struct watch watch = watch_open(call);
-    const struct tb_judgement *const j = &pass->judgement;
-    const struct tb_choice choice = {j->where, j->reason, j->est_cpu_ns, j->est_gpu_ns};
+    const struct tb_choice choice = choice_of(&pass->judgement);
     offload_run(call, &choice, &offload);
     if (!offload.started) {
         free(watch.old);
@@ -252,10 +256,12 @@ static void run_on_own_cpu(struct tb_call *call, struct tb_pass *pass)
         run_report(call);
         return;
     }
+    const struct tb_choice choice = choice_of(&pass->judgement);
     inside++;
+    offload_cpu_begins(&choice);
     const bool done = fallback_call(call);
     inside--;
-    offload_after(pass->judgement.reason);
+    offload_cpu_ended(&choice);
     if (!done)
         fallback_missing(call->name); /* does not return */
     log_pass(call, pass, (struct tb_outcome){0});
@@ -291,6 +297,7 @@ struct tb_pass run_enter(struct tb_call *call)
         return pass;
     }
     pass.k_is_zero = pass.judgement.k_is_zero;
+    const struct tb_choice choice = choice_of(&pass.judgement);
     switch (pass.judgement.reason) {
     case TB_WHY_ILLEGAL:
         log_pass(call, &pass, (struct tb_outcome){0});
@@ -303,6 +310,7 @@ struct tb_pass run_enter(struct tb_call *call)
         pass.fn = call->cpu->fn;
         pass.counted = true;
         inside++;
+        offload_cpu_begins(&choice);
         break;
     }
     return pass;
@@ -310,7 +318,8 @@ struct tb_pass run_enter(struct tb_call *call)
 
 void run_leave(const struct tb_call *call, const struct tb_pass *pass)
 {
+    const struct tb_choice choice = choice_of(&pass->judgement);
     inside--;
-    offload_after(pass->judgement.reason);
+    offload_cpu_ended(&choice);
     log_pass(call, pass, (struct tb_outcome){0});
 }

@@ -153,6 +153,20 @@ Test(route, a_queue_can_make_the_cpu_the_sooner_one)
     cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_CPU);
 }
 
+Test(route, a_crowd_on_the_cpu_makes_the_device_the_sooner_one)
+{
+    const struct tb_call c = gemm(TB_F64, 400, 400, 400);
+    struct tb_facts f = facts(TB_DEVICE_READY, 16);
+    cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_CPU);
+    f.on_cpu = 3;
+    cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_GPU);
+    /* With one thread each they do not meet. */
+    f.cpu_threads = 1;
+    const double crowded = route_choose(&c, &f, &automatic).est_cpu_ns;
+    f.on_cpu = 0;
+    cr_assert(crowded == route_choose(&c, &f, &automatic).est_cpu_ns);
+}
+
 /* Few copiers (a process on one core) make a slow link; pinned memory needs none. */
 Test(route, copiers_and_pinned_memory)
 {

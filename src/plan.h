@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How a product is cut into tiles of C and panels of A and B, where each lies in a workspace on the
  * device, and in which order they are sent, computed and fetched. Pure: a plan is a value that can
- * be printed and compared; it knows sizes only, no addresses. offload.c builds it, exec.c runs it. */
+ * be printed and compared; it knows sizes only, no addresses. offload.c builds it, exec.c runs it.
+ */
 #ifndef TB_PLAN_H
 #define TB_PLAN_H
 
@@ -15,7 +16,7 @@
 #define TB_INLINE_BYTES                                                                            \
     ((size_t)64 << 10)  /* a product this small may run on the caller's stack                      \
                          */
-#define TB_PLAN_LANES 2 /* lanes a plan computes on */
+#define TB_PLAN_LANES 4 /* lanes a plan computes on */
 #define TB_STEP_WAITS 4
 
 enum tb_step_kind { TB_UPLOAD_A, TB_UPLOAD_B, TB_UPLOAD_C, TB_COMPUTE, TB_DOWNLOAD };

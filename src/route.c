@@ -202,7 +202,7 @@ static bool all_pinned(const struct tb_call *call)
  * of the plan, which has to be sent, computed and fetched in turn; little where there are many. */
 static double shown(const struct tb_call *call, const struct tb_size *x)
 {
-    const double tile = x->m > 4096 || x->n > 4096 ? 2048 : 1024, least = 0.3;
+    const double tile = x->m > 8192 || x->n > 8192 ? 2048 : 1024, least = 0.3;
     const double tiles = (double)x->m * (double)x->n * (double)call->batch / (tile * tile);
     return tiles > 1 ? least + (1 - least) / tiles : 1;
 }

@@ -275,7 +275,6 @@ Test(kernel, maps_say_where_the_operands_lie)
 /* The router divides by it: a share of the best rate, small where the device stays idle. */
 Test(kernel, efficiency_is_a_share)
 {
-    const struct tb_caps h200 = {.cc = 90, .sms = 132, .smem_block = 227 << 10};
     static const int64_t sides[] = {1, 16, 100, 1024, 8192, 100000};
     enum { SIDES = sizeof sides / sizeof *sides };
     for (int type = 0; type < TB_TYPES; type++) {

@@ -160,11 +160,10 @@ static void job_leaves_queue(struct tb_job *job)
     atomic_fetch_sub(&ahead_calls, 1);
 }
 
-double exec_ahead_ns(double own_ns)
+double exec_ahead_ns(int *calls)
 {
-    const double all = (double)atomic_load_explicit(&ahead_ns, memory_order_relaxed);
-    const double shared = own_ns * atomic_load_explicit(&ahead_calls, memory_order_relaxed);
-    return all < shared ? all : shared;
+    *calls = atomic_load_explicit(&ahead_calls, memory_order_relaxed);
+    return (double)atomic_load_explicit(&ahead_ns, memory_order_relaxed);
 }
 
 /* Lock held. */

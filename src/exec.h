@@ -29,10 +29,9 @@ struct tb_exec_stats {
 enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
                         struct tb_undone *undone, struct tb_exec_stats *stats);
 
-/* About how long the calls that are under way or wait here would hold up one that needs `own_ns` by
- * itself, ns: the link and the device are shared fairly, so that a call waits no longer for each of
- * the others than it needs itself. By the built-in rates; takes no lock. */
-double exec_ahead_ns(double own_ns);
+/* What is left of the calls that are under way or wait here, ns by the built-in rates, and how many
+ * they are. Takes no lock. */
+double exec_ahead_ns(int *calls);
 
 /* Nothing can be run any more, whatever the call. */
 bool exec_broken(void);

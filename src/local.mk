@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libtbcore.la
 libtbcore_la_CFLAGS = $(strict_cflags)
 libtbcore_la_SOURCES = \
 	src/call.c src/call.h src/caps.h \
+	src/calibrate.c src/calibrate.h \
 	src/conf.c src/conf.h src/conf.def \
 	src/dev.h src/device.c src/device.h \
 	src/exec.c src/exec.h \
@@ -15,6 +16,7 @@ libtbcore_la_SOURCES = \
 	src/place.c src/place.h \
 	src/plan.c src/plan.h \
 	src/pool.c src/pool.h \
+	src/profile.c src/profile.h \
 	src/route.c src/route.h src/routines.def \
 	src/run.c src/run.h \
 	src/stage.c src/stage.h \

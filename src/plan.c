@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "kernel.h"
-#include "route.h"
+#include "profile.h"
 
 enum { STEPS_MAX = 1 << 20, SLOTS_MAX = 4096, RING_MAX = 64, GROUP_MAX = 32768 };
 
@@ -281,22 +281,23 @@ static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, d
     return false;
 }
 
+/* Of an H200 host: pageable memory through the copiers, one way, bytes per ns. */
+static const double link_rate = 48;
+
 /* Is it worth while to let parts of k run ahead? Where the device is the slower side it works from
  * the first part on instead of waiting for whole panels. Where the link is, tiles should rather be
  * finished, and fetched, as early as they can be; but for a C that is next to nothing. The rates
- * are the built-in ones: the same call gets the same order, and so the same bits, in every run. The
- * link is that of an H200 host, staged, in bytes per ns. */
+ * are the built-in ones: the same call gets the same order, and so the same bits, in every run. */
 static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps)
 {
-    const double link = 48;
-    struct tb_rates rates;
+    struct tb_profile rates;
     if (caps->order > 0)
         return caps->order == 2;
-    route_default_rates(caps, &rates);
+    profile_builtin(caps, 1, &rates);
     const double in = call_bytes_in(call), out = call_bytes_out(call);
     /* A C that is read has to be there first, all of it. */
     const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.7 : 1.1;
-    return out <= in / 8 || call_flops(call) / rates.gpu[call->ab] > least * in / link;
+    return out <= in / 8 || call_flops(call) / rates.gpu_rate[call->ab] > least * in / link_rate;
 }
 
 /* With C as a whole on the device too, k can come in parts: each is summed into all of C, so that
@@ -723,10 +724,10 @@ static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
 static double estimate(const struct tb_call *call, const struct tb_caps *caps,
                        const struct tb_plan *plan)
 {
-    struct tb_rates rates;
-    route_default_rates(caps, &rates);
-    const double in = plan->bytes_in / rates.link_in, out = plan->bytes_out / rates.link_out;
-    const double device = call_flops(call) / rates.gpu[call->ab], link = in > out ? in : out;
+    struct tb_profile rates;
+    profile_builtin(caps, 1, &rates);
+    const double in = plan->bytes_in / link_rate, out = plan->bytes_out / link_rate;
+    const double device = call_flops(call) / rates.gpu_rate[call->ab], link = in > out ? in : out;
     return device > link ? device : link;
 }
 

@@ -78,7 +78,8 @@ struct tb_judgement run_judge(struct tb_call *call)
                                      .reason = TB_WHY_TRIVIAL,
                                      .k_is_zero = wants_k_zero(call),
                                      .copies = copies};
-    const struct tb_choice choice = offload_choose(call, fallback_threads);
+    static const struct tb_cpu_side cpu = {fallback_threads, fallback_name};
+    const struct tb_choice choice = offload_choose(call, &cpu);
     if (choice.where == TB_ON_GPU || choice.reason == TB_WHY_STARTING)
         atomic_store_explicit(&offloads, true, memory_order_relaxed);
     if (!log_wants(1) && !trace_on() && route_is_final(choice.reason) && !place_shared())
@@ -91,11 +92,16 @@ struct tb_judgement run_judge(struct tb_call *call)
                                  .copies = copies};
 }
 
+static struct tb_choice choice_of(const struct tb_judgement *j)
+{
+    return (struct tb_choice){j->where, j->reason, j->est_cpu_ns, j->est_gpu_ns};
+}
+
 static void log_pass(const struct tb_call *call, const struct tb_pass *pass,
                      struct tb_outcome outcome)
 {
     const struct tb_judgement *const j = &pass->judgement;
-    outcome.choice = (struct tb_choice){j->where, j->reason, j->est_cpu_ns, j->est_gpu_ns};
+    outcome.choice = choice_of(j);
     outcome.ns = (double)(log_now_ns() - pass->start_ns);
     log_call(call, &outcome);
     trace_span((int64_t)pass->start_ns, "caller", call->name, "%s, %s, m=%lld n=%lld k=%lld",
@@ -155,7 +161,8 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
 {
     struct tb_offload offload;
     struct tb_watch watch = watch_open(call);
-    offload_run(call, &offload);
+    const struct tb_choice choice = choice_of(&pass->judgement);
+    offload_run(call, &choice, &offload);
     if (!offload.started) {
         watch_close(&watch);
         pass->judgement.where = TB_ON_CPU;
@@ -185,9 +192,12 @@ static void run_on_own_cpu(struct tb_call *call, struct tb_pass *pass)
         run_report(call);
         return;
     }
+    const struct tb_choice choice = choice_of(&pass->judgement);
     inside++;
+    offload_cpu_begins(&choice);
     cpu_own(call);
     inside--;
+    offload_cpu_ended(&choice);
     log_pass(call, pass, (struct tb_outcome){0});
 }
 
@@ -220,6 +230,7 @@ struct tb_pass run_enter(struct tb_call *call)
         return pass;
     }
     pass.k_is_zero = pass.judgement.k_is_zero;
+    const struct tb_choice choice = choice_of(&pass.judgement);
     switch (pass.judgement.reason) {
     case TB_WHY_ILLEGAL:
         log_pass(call, &pass, (struct tb_outcome){0});
@@ -232,6 +243,7 @@ struct tb_pass run_enter(struct tb_call *call)
         pass.fn = call->cpu->fn;
         pass.counted = true;
         inside++;
+        offload_cpu_begins(&choice);
         break;
     }
     return pass;
@@ -239,6 +251,8 @@ struct tb_pass run_enter(struct tb_call *call)
 
 void run_leave(const struct tb_call *call, const struct tb_pass *pass)
 {
+    const struct tb_choice choice = choice_of(&pass->judgement);
     inside--;
+    offload_cpu_ended(&choice);
     log_pass(call, pass, (struct tb_outcome){0});
 }

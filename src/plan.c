@@ -6,6 +6,7 @@
  * a step that finds its panel on the device already costs nothing. Called by offload.c. */
 #include "plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "kernel.h"
@@ -191,11 +192,22 @@ static bool all_in_place(const struct tb_plan *plan)
     return plan->in_place[TB_A] && plan->in_place[TB_B] && plan->in_place[TB_C];
 }
 
+/* The larger part of alpha, or infinity where it is no number. */
+static double alpha_most(const struct tb_call *call)
+{
+    double alpha[2];
+    scalar_widen(call->alpha_type, &call->alpha, alpha);
+    const double re = fabs(alpha[0]), im = fabs(alpha[1]), most = re > im ? re : im;
+    return isnan(re) || isnan(im) ? HUGE_VAL : most;
+}
+
 /* May a tile be the sum of several launches? In 16 bits it would be rounded in between; in the
- * caller's own C a fault in between would leave neither the old nor the new. */
+ * caller's own C a fault in between would leave neither the old nor the new; and of an infinite
+ * alpha two parts may be infinities of both signs, whose sum is no number. */
 static bool may_split(const struct tb_call *call, const struct tb_plan *plan)
 {
-    return call->c_type != TB_F16 && call->c_type != TB_BF16 && !plan->in_place[TB_C];
+    return call->c_type != TB_F16 && call->c_type != TB_BF16 && !plan->in_place[TB_C] &&
+           alpha_most(call) < HUGE_VAL;
 }
 
 /* A side cut into equal parts, not into full ones and a rest. */
@@ -310,9 +322,10 @@ static bool size_panels(const struct tb_call *call, const struct tb_caps *caps,
     struct sizing parts = *size;
     const int64_t least = caps->tile > 0 ? 1 : 256, unit = caps->tile > 0 ? 1 : 128;
     const double tiles = tile_count(call, size);
-    if (!may_split(call, plan) || call->batch > 1 || tiles < 2 || tiles > SLOTS_MAX ||
-        plan->in_place[TB_A] || plan->in_place[TB_B] || call->k < least * PARTS ||
-        !gains_ahead(call, caps))
+    /* A large alpha may make infinities of parts whose sum is none. */
+    if (!may_split(call, plan) || alpha_most(call) > 1 || call->batch > 1 || tiles < 2 ||
+        tiles > SLOTS_MAX || plan->in_place[TB_A] || plan->in_place[TB_B] ||
+        call->k < least * PARTS || !gains_ahead(call, caps))
         return false;
     parts.k = ceil_div(ceil_div(call->k, PARTS), unit) * unit;
     const int64_t count = ceil_div(call->k, parts.k);

@@ -514,3 +514,27 @@ Test(plan, small_calls_may_run_on_the_caller)
     cr_expect_not(plan.on_caller);
     plan_free(&plan);
 }
+
+/* The order that runs parts of k ahead, and the memory that needs them. */
+Test(plan, sums_are_cut_only_where_alpha_allows_it)
+{
+    static const struct {
+        double alpha;
+        bool ahead, little;
+    } cases[] = {{1, true, true},          {-0.5, true, true},        {3, false, true},
+                 {HUGE_VAL, false, false}, {-HUGE_VAL, false, false}, {NAN, false, false}};
+    struct tb_caps caps = caps_of(64, 4096);
+    caps.order = 2;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 256, 256, 4096);
+        struct tb_plan plan;
+        call.alpha.d[0] = cases[i].alpha;
+        cr_assert_eq(plan_build(&call, &caps, (size_t)1 << 30, &plan), TB_OK);
+        cr_expect_eq(plan.tiles_k > 1, cases[i].ahead, "alpha %g", cases[i].alpha);
+        plan_free(&plan);
+        const enum tb_status status = plan_build(&call, &caps, (size_t)1 << 20, &plan);
+        cr_expect_eq(status == TB_OK, cases[i].little, "alpha %g", cases[i].alpha);
+        if (status == TB_OK)
+            plan_free(&plan);
+    }
+}

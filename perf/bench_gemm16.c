@@ -69,6 +69,10 @@ struct ready {
     CUtensorMap maps[3];
 };
 
+/* Which way of a row (kernel.h): the library's choice, whole tiles, shared ones. */
+enum way { WAY_CHOSEN, WAY_WHOLE, WAY_SHARED };
+static CUdeviceptr work;
+
 static void encode(const struct tb_map *map, CUtensorMap *out)
 {
     static const CUtensorMapDataType types[] = {[TB_F16] = CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
@@ -83,7 +87,19 @@ static void encode(const struct tb_map *map, CUtensorMap *out)
            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-static int make_ready(int i, const struct tb_gemm_params *p, struct ready *r)
+static int launch_of(const struct tb_kernel *row, const struct tb_gemm_params *p, enum way way,
+                     struct tb_launch *launch)
+{
+    if (way == WAY_SHARED)
+        return kernel_launch_shared(row, &caps, p, launch);
+    if (way == WAY_WHOLE)
+        kernel_launch_whole(row, &caps, p, launch);
+    else
+        kernel_launch(row, &caps, p, launch);
+    return 1;
+}
+
+static int make_ready(int i, const struct tb_gemm_params *p, enum way way, struct ready *r)
 {
     const struct tb_kernel *row = kernel_row(i);
     struct tb_launch launch;
@@ -92,7 +108,9 @@ static int make_ready(int i, const struct tb_gemm_params *p, struct ready *r)
     if (!kernel_accepts(row, p) || !(r->fn = function_of(i)))
         return 0;
     r->p = *p;
-    kernel_launch(row, &caps, p, &launch);
+    if (!launch_of(row, p, way, &launch))
+        return 0;
+    r->p.work = launch.work ? work : 0;
     if (row->family == TB_SM90) {
         r->p.way = kernel_maps(row, p, maps);
         if (getenv("TB_DIRECT")) /* C not through the copy engine */
@@ -219,8 +237,9 @@ static int64_t up8(int64_t x, int64_t unit)
     return (x + unit - 1) / unit * unit;
 }
 
-/* Right, untouched around, and twice the same. */
-static int test_case(int i, const struct shape *s, double *worst)
+/* Right, untouched around, and twice the same. A way that the row has not for this shape is none.
+ */
+static int test_way(int i, const struct shape *s, enum way way, double *worst)
 {
     const struct tb_kernel *row = kernel_row(i);
     const size_t ec = bytes_of(row->c);
@@ -248,7 +267,9 @@ static int test_case(int i, const struct shape *s, double *worst)
                                .beta_zero = s->beta == 0};
     const size_t count_c = (size_t)(p.stride_c * s->batch + 8);
     struct ready r;
-    if (!make_ready(i, &p, &r)) {
+    if (!make_ready(i, &p, way, &r)) {
+        if (way != WAY_WHOLE)
+            return 1;
         printf("  %s not launchable\n", row->name);
         return 0;
     }
@@ -280,13 +301,23 @@ static int test_case(int i, const struct shape *s, double *worst)
             return 1;
         printf("  %s: %llu words differ the second time\n", row->name, differing);
     }
-    printf("  %s m=%d n=%d k=%d batch=%d pad=%d,%d,%d shift=%d alpha=%g beta=%g spread=%d: worst "
+    printf("  %s way %d m=%d n=%d k=%d batch=%d pad=%d,%d,%d shift=%d alpha=%g beta=%g spread=%d: "
+           "worst "
            "%.3g u, "
            "%llu of %lld judged, %llu outside, %llu NaN/Inf, at %d %d %d\n",
-           row->name, s->m, s->n, s->k, s->batch, s->pad_a, s->pad_b, s->pad_c, s->shift_c,
-           s->alpha, s->beta, s->spread, v.worst, v.count, (long long)s->m * s->n * s->batch,
-           v.outside, v.classes, v.i, v.j, v.item);
+           row->name, (int)way, s->m, s->n, s->k, s->batch, s->pad_a, s->pad_b, s->pad_c,
+           s->shift_c, s->alpha, s->beta, s->spread, v.worst, v.count,
+           (long long)s->m * s->n * s->batch, v.outside, v.classes, v.i, v.j, v.item);
     return 0;
+}
+
+static int test_case(int i, const struct shape *s, double *worst)
+{
+    const uint64_t same = seed;
+    if (!test_way(i, s, WAY_WHOLE, worst))
+        return 0;
+    seed = same;
+    return test_way(i, s, WAY_SHARED, worst);
 }
 
 static int test_row(int i)
@@ -294,7 +325,7 @@ static int test_row(int i)
     const struct tb_kernel *row = kernel_row(i);
     const int ms[] = {1, 7, row->bm - 1, row->bm, row->bm + 1, 2 * row->bm + 3, 5};
     const int ks[] = {1,   8,   63,  64,  65,  191, 255, 256, 257,
-                      319, 320, 321, 384, 385, 448, 449, 640, 1000};
+                      319, 320, 321, 384, 385, 448, 449, 640, 3000};
     const int ns[] = {1, 9, row->bn - 1, row->bn, row->bn + 1, 2 * row->bn, 3 * row->bn + 5};
     int failed = 0, cases = 0;
     double worst = 0;
@@ -339,7 +370,7 @@ static int test_row(int i)
 
 /* ---- rates ---- */
 
-enum { SIDES = 12, ROUNDS = 5 };
+enum { SIDES = 24, ROUNDS = 5 };
 
 static int by_value(const void *x, const void *y)
 {
@@ -350,6 +381,7 @@ static int by_value(const void *x, const void *y)
 /* Sides of one comparison: rows, or cuBLAS (kernel -1); operands rotate through `copies` places. */
 struct side {
     int kernel;
+    enum way way;
     struct ready ready[8];
     double seconds[ROUNDS];
 };
@@ -434,35 +466,49 @@ static double compare(enum tb_type ab, enum tb_type c, int ta, int tb, int m, in
     if (times > 300)
         times = 300;
     sides[0].kernel = -1;
-    for (int i = 0; i < kernel_count() && count < SIDES; i++) {
-        const struct tb_kernel *row = kernel_row(i);
-        if (row->family == TB_SIMT || row->ab != ab || row->c != c || row->ta != ta ||
-            row->tb != tb || (getenv("TB_ONLY") && !strstr(row->name, getenv("TB_ONLY"))) ||
-            !make_ready(i, &p[0], &sides[count].ready[0]))
-            continue;
-        sides[count].kernel = i;
-        for (int x = 1; x < copies; x++)
-            make_ready(i, &p[x], &sides[count].ready[x]);
-        count++;
-    }
+    const int choice = kernel_choose(&caps, ab, c, ta, tb, m, n, k, batch);
+    for (int i = 0; i < kernel_count(); i++)
+        for (enum way way = WAY_CHOSEN; way <= WAY_SHARED; way++) {
+            const struct tb_kernel *row = kernel_row(i);
+            const int wanted =
+                getenv("TB_CHOICE") ? i == choice && way == WAY_CHOSEN : way != WAY_CHOSEN;
+            if (row->family == TB_SIMT || row->ab != ab || row->c != c || row->ta != ta ||
+                row->tb != tb || (getenv("TB_ONLY") && !strstr(row->name, getenv("TB_ONLY"))) ||
+                !wanted || count == SIDES || !make_ready(i, &p[0], way, &sides[count].ready[0]))
+                continue;
+            sides[count].kernel = i;
+            sides[count].way = way;
+            for (int x = 1; x < copies; x++)
+                make_ready(i, &p[x], way, &sides[count].ready[x]);
+            count++;
+        }
     for (int r = 0; r < rounds; r++)
         for (int x = 0; x < count; x++)
             sides[x].seconds[r] = run_side(&sides[x], p, copies, ab, c, times);
     for (int x = 0; x < count; x++)
         qsort(sides[x].seconds, (size_t)rounds, sizeof(double), by_value);
     const double base = sides[0].seconds[rounds / 2];
-    const int choice = kernel_choose(&caps, ab, c, ta, tb, m, n, k, batch);
+    struct tb_launch launch;
     double chosen = 0, best = 0;
+    kernel_launch(kernel_row(choice), &caps, &p[0], &launch);
     printf("%c%c %5d %5d %5d", ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k);
     if (batch > 1)
         printf(" x%d", batch);
     printf(" %8.1f us %6.1f TF |", base * 1e6, flops / base * 1e-12);
     for (int x = 1; x < count; x++) {
         const double ratio = base / sides[x].seconds[rounds / 2];
+        const int is = sides[x].kernel == choice && (sides[x].way == WAY_CHOSEN ||
+                                                     (sides[x].way == WAY_SHARED) == !!launch.work);
+        const struct tb_kernel *row = kernel_row(sides[x].kernel);
         best = fmax(best, ratio);
-        if (sides[x].kernel == choice)
+        if (is)
             chosen = ratio;
-        printf(" %s%.3f", sides[x].kernel == choice ? "*" : "", ratio);
+        printf(" %s%s%dx%d%s:%.3f", is ? "*" : "", row->family == TB_SM80 ? "a" : "", row->bm,
+               row->bn,
+               sides[x].way == WAY_SHARED || (sides[x].way == WAY_CHOSEN && launch.work) ? "s"
+               : row->pair > 1                                                           ? "p"
+                                                                                         : "",
+               ratio);
     }
     printf(" | %6.1f\n", flops / base * best * 1e-12);
     return chosen;
@@ -487,7 +533,7 @@ static void errors(enum tb_type ab, enum tb_type c, int n, int spread)
     struct ready r;
     const int choice = kernel_choose(&caps, ab, c, false, false, n, n, n, 1);
     struct verdict v[2];
-    if (!make_ready(choice, &p, &r))
+    if (!make_ready(choice, &p, WAY_CHOSEN, &r))
         return;
     go(&r);
     v[0] = judge(&p, p.c, ab, c, 61);
@@ -526,6 +572,8 @@ static void open_all(void)
     CU(cuModuleGetFunction, &fn_judge, module, "judge");
     CU(cuModuleGetFunction, &fn_differ, module, "differ");
     CU(cuMemAlloc, &verdict_at, 256);
+    CU(cuMemAlloc, &work, (size_t)kernel_work_most(&caps));
+    CU(cuMemsetD8, work, 0, (size_t)kernel_work_most(&caps));
 }
 
 static const int odd[][4] =
@@ -565,12 +613,8 @@ int main(int argc, char **argv)
     blas_open();
     heap_bytes = (size_t)6 << 30;
     CU(cuMemAlloc, &heap, heap_bytes);
-    printf("%s -> %s: cuBLAS |", argv[3], argv[4]);
-    for (int i = 0; i < kernel_count(); i++)
-        if (kernel_row(i)->family != TB_SIMT && kernel_row(i)->ab == ab && kernel_row(i)->c == c &&
-            !kernel_row(i)->ta && !kernel_row(i)->tb)
-            printf(" %s", strstr(kernel_row(i)->name, "_sm") + 1);
-    printf(" (ratios) | TF of the best\n");
+    printf("%s -> %s: cuBLAS | ratios of the rows, s: tiles shared, p: pairs | TF of the best\n",
+           argv[3], argv[4]);
     double logs = 0, least = 1e9;
     int shapes = 0;
     if (strcmp(argv[2], "square") == 0) {

@@ -35,6 +35,15 @@ static _Atomic(CUlibrary) cuda_images[TB_IMAGES];
 static _Atomic(CUfunction) cuda_kernels[CUDA_KERNELS_MAX];
 static _Atomic int cuda_refused[CUDA_KERNELS_MAX]; /* why a row can never run here, or TB_OK */
 
+/* Workspaces of lanes, made on first use. A lane is used by one thread at a time, so an entry is
+ * only touched by whoever holds its lane; the claim of a free one is the only race. The memory
+ * stays for the next lane: to give it back would wait for the device, which may stand still. */
+enum { CUDA_WORKS = 64 };
+static struct {
+    _Atomic(struct tb_lane *) lane;
+    CUdeviceptr at;
+} cuda_works[CUDA_WORKS];
+
 static _Thread_local char cuda_text[CUDA_TEXT_BYTES];
 
 static const char *cuda_last_error(void)
@@ -240,6 +249,12 @@ static void cuda_close(void)
         if (image)
             (void)CU(cuLibraryUnload, image);
     }
+    for (int i = 0; i < CUDA_WORKS; i++) {
+        if (alive && cuda_works[i].at)
+            (void)CU(cuMemFree, cuda_works[i].at);
+        cuda_works[i].at = 0;
+        atomic_store(&cuda_works[i].lane, NULL);
+    }
     if (alive) {
         if (cuda.canary)
             (void)CU(cuEventDestroy, cuda.canary);
@@ -371,6 +386,44 @@ static CUstream cuda_stream(struct tb_lane *lane)
     return (CUstream)lane;
 }
 
+static int cuda_work_find(struct tb_lane *lane)
+{
+    for (int i = 0; i < CUDA_WORKS; i++)
+        if (atomic_load_explicit(&cuda_works[i].lane, memory_order_acquire) == lane)
+            return i;
+    return -1;
+}
+
+static void cuda_work_leave(struct tb_lane *lane)
+{
+    const int i = cuda_work_find(lane);
+    if (i >= 0)
+        atomic_store_explicit(&cuda_works[i].lane, NULL, memory_order_release);
+}
+
+/* The workspace of a lane, its flags down; 0 where there is no room for one. */
+static CUdeviceptr cuda_work(struct tb_lane *lane)
+{
+    const size_t bytes = (size_t)kernel_work_most(&cuda.caps);
+    int i = cuda_work_find(lane);
+    if (i >= 0)
+        return cuda_works[i].at;
+    for (i = 0; i < CUDA_WORKS; i++) {
+        struct tb_lane *nobody = NULL;
+        if (atomic_compare_exchange_strong(&cuda_works[i].lane, &nobody, lane))
+            break;
+    }
+    if (i == CUDA_WORKS)
+        return 0;
+    if (!cuda_works[i].at && CU(cuMemAlloc, &cuda_works[i].at, bytes) != TB_OK)
+        cuda_works[i].at = 0;
+    if (cuda_works[i].at &&
+        CU(cuMemsetD8Async, cuda_works[i].at, 0, bytes, cuda_stream(lane)) == TB_OK)
+        return cuda_works[i].at;
+    atomic_store_explicit(&cuda_works[i].lane, NULL, memory_order_release);
+    return 0;
+}
+
 static CUevent cuda_event(struct tb_event *event)
 {
     return (CUevent)event;
@@ -388,8 +441,10 @@ static enum tb_status cuda_lane_open(struct tb_lane **out, bool high_priority)
 
 static void cuda_lane_close(struct tb_lane *lane)
 {
-    if (lane)
-        (void)CU(cuStreamDestroy, cuda_stream(lane));
+    if (!lane)
+        return;
+    cuda_work_leave(lane);
+    (void)CU(cuStreamDestroy, cuda_stream(lane));
 }
 
 static enum tb_status cuda_event_open(struct tb_event **out)
@@ -630,6 +685,7 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
     if (row->family == TB_SM90) {
         struct tb_map wanted[3];
         by_value.way = kernel_maps(row, params, wanted);
+        by_value.work = launch.work ? cuda_work(lane) : 0;
         for (int i = 0; status == TB_OK && i < 3; i++)
             status = cuda_map(&wanted[i], &maps[i]);
         if (status != TB_OK)

@@ -3,6 +3,7 @@
  * of time. Decides nothing about placement or order; plan.c and dev_cuda.c call it. */
 #include "kernel.h"
 
+#include <float.h>
 #include "../kernels/smem.h"
 
 /* Bytes of an element of the computation, and whether its sums have a second level (elem.cuh). */
@@ -105,15 +106,23 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
  * reach. Rows of other types are compared with each other only. */
 #define MADS_PER_CLOCK     1680.0
 
-/* Costs of the tensor-core rows, fitted to what an H200 took for 80 shapes (perf/NOTES.md): a
- * launch, more where blocks come in pairs; the way out of a tile, alone on its multiprocessor or
- * not; dividing k and adding up. */
-#define CLOCKS_START       4800.0
-#define CLOCKS_PAIR        1760.0
-#define CLOCKS_OUT         2690.0
-#define CLOCKS_OUT_OF_2    1480.0
+/* Costs of the tensor-core rows, fitted to what an H200 took for 70 shapes (perf/NOTES.md): a
+ * launch, more where blocks come in pairs; the way out of a tile, less where it is hidden behind
+ * the next one (gemm_sm90.cuh, HOLDS) or by a second block; dividing k and adding up. */
+#define CLOCKS_START       6700.0
+#define CLOCKS_PAIR        2700.0
+#define CLOCKS_OUT         3500.0
+#define CLOCKS_OUT_HELD    2300.0
+#define CLOCKS_OUT_OF_2    1600.0
 #define CLOCKS_OUT_SM80    9000.0
-#define CLOCKS_SUM(BM, BN) (4400.0 + 0.425 * (BM) * (BN))
+#define CLOCKS_SUM(BM, BN) (4600.0 + 0.23 * (BM) * (BN))
+
+/* Tiles that blocks share: leaving a part of one behind, and for each entry of each such part;
+ * steps take longer where blocks that use the same lines of memory are not in step. */
+#define CLOCKS_LEAVE       6300.0
+#define CLOCKS_TAKE        0.072
+#define SHARE_APART        1.10
+#define CLOCKS_STEP(ROW)   ((ROW)->bm * (ROW)->bn * (ROW)->bk / MADS_PER_CLOCK * 100 / (ROW)->rate)
 
 struct size {
     int64_t m, n, k, batch;
@@ -156,6 +165,15 @@ static int split_of(const struct tb_kernel *row, int sms, const struct size *x)
     return split;
 }
 
+static double out_of(const struct tb_kernel *row)
+{
+    if (row->family == TB_SM80)
+        return CLOCKS_OUT_SM80;
+    if (row->blocks_sm > 1)
+        return CLOCKS_OUT_OF_2;
+    return row->c != TB_F32 && (row->pair > 1 || row->bm == 192) ? CLOCKS_OUT_HELD : CLOCKS_OUT;
+}
+
 /* All multiprocessors take tiles in rounds, as many at a time as share one. */
 static double estimate_mma(const struct tb_kernel *row, int sms, const struct size *x)
 {
@@ -168,18 +186,75 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
     const double sharing = alone < row->blocks_sm ? alone : row->blocks_sm;
     const double steps = (double)ceil_div(ceil_div(x->k, row->bk), split) * row->bk;
     const double clocks = row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
-    const double out = row->family == TB_SM80 ? CLOCKS_OUT_SM80
-                       : row->blocks_sm > 1   ? CLOCKS_OUT_OF_2
-                                              : CLOCKS_OUT;
+    const double out = out_of(row);
     return CLOCKS_START + (row->pair > 1 ? CLOCKS_PAIR : 0) +
            (split > 1 ? CLOCKS_SUM(row->bm, row->bn) : 0) + rounds * (sharing * clocks + out);
+}
+
+/* Tiles whose steps of k all blocks share (gemm_sm90.cuh, make_job): the last round and what is
+ * left of it. */
+struct share {
+    double rounds; /* of whole tiles before */
+    double tiles;  /* shared */
+    double blocks;
+};
+
+/* The square root, of numbers from 1 to about 2^60; the library has no other use for libm. */
+static double root(double x)
+{
+    double r = 1;
+    for (int i = 0; i < 50; i++)
+        r = (r + x / r) / 2;
+    return r;
+}
+
+/* More blocks leave each fewer steps, and the last block of a tile more sums to take. */
+static bool share_find(const struct tb_kernel *row, int sms, const struct size *x,
+                       struct share *out)
+{
+    const double tiles = tile_count(row, x->m, x->n, x->batch);
+    const double steps = (double)ceil_div(x->k, row->bk), slots = (double)sms * row->blocks_sm;
+    if (row->family != TB_SM90 || row->pair > 1 || tiles * steps > 0x1p30 || steps < 8)
+        return false;
+    const double rounds = tiles < 2 * slots ? 0 : (double)((int64_t)(tiles / slots) - 1);
+    const double shared = tiles - rounds * slots;
+    const double step = CLOCKS_STEP(row), sum = CLOCKS_TAKE * row->bm * row->bn;
+    double blocks = rounds > 0 ? slots : root(shared * steps * step * shared / sum);
+    if (blocks > slots)
+        blocks = slots;
+    else if (blocks > sms && blocks < slots) /* all multiprocessors alike */
+        blocks = blocks > (sms + slots) / 2 ? slots : sms;
+    const double each = (double)(int64_t)(blocks / shared);
+    if (blocks <= shared)
+        blocks = shared < slots ? shared : slots;
+    else if (shared * each > 0.92 * blocks)
+        blocks = shared * each; /* tiles in step use the same lines of memory */
+    *out = (struct share){rounds, shared, (double)(int64_t)blocks};
+    return slots * (row->bn / 64) <= TB_WORK_FLAGS && shared * steps / out->blocks >= 3;
+}
+
+static double estimate_shared(const struct tb_kernel *row, int sms, const struct size *x)
+{
+    struct share share;
+    if (!share_find(row, sms, x, &share))
+        return DBL_MAX;
+    const double steps = (double)ceil_div(x->k, row->bk), step = CLOCKS_STEP(row);
+    const double together = share.blocks > sms ? row->blocks_sm : 1;
+    const double sums = share.blocks / share.tiles;
+    const double apart = (double)(int64_t)sums == sums ? 1 : SHARE_APART;
+    return CLOCKS_START + share.rounds * (row->blocks_sm * steps * step + out_of(row)) +
+           together * share.tiles * steps / share.blocks * step * apart + CLOCKS_LEAVE +
+           CLOCKS_TAKE * row->bm * row->bn * together * sums + out_of(row);
 }
 
 static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
                        const struct size *x)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
-    return row->family == TB_SIMT ? estimate_simt(row, sms, x) : estimate_mma(row, sms, x);
+    if (row->family == TB_SIMT)
+        return estimate_simt(row, sms, x);
+    const double whole = estimate_mma(row, sms, x), shared = estimate_shared(row, sms, x);
+    return whole <= shared ? whole : shared;
 }
 
 /* The best of the rows that `params` (NULL: operands as the planner lays them out) and `barred`
@@ -274,8 +349,8 @@ static void simt_grid(const struct tb_kernel *kernel, const struct tb_gemm_param
     grid[0] = (unsigned)ceil_div(exact, (int64_t)grid[1]);
 }
 
-void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
-                   const struct tb_gemm_params *params, struct tb_launch *out)
+void kernel_launch_whole(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                         const struct tb_gemm_params *params, struct tb_launch *out)
 {
     *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
     if (kernel->family != TB_SM90) {
@@ -293,6 +368,43 @@ void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
     if (split == 1 && clusters > room)
         clusters = room > 0 ? room : 1;
     out->grid[0] = (unsigned)clusters * out->cluster;
+}
+
+bool kernel_launch_shared(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                          const struct tb_gemm_params *params, struct tb_launch *out)
+{
+    const struct size x = {params->m, params->n, params->k, params->batch};
+    struct share share;
+    if (!share_find(kernel, caps->sms > 0 ? caps->sms : 1, &x, &share))
+        return false;
+    const int64_t tile = (int64_t)kernel->bm * kernel->bn * 4;
+    *out = (struct tb_launch){.grid = {(unsigned)share.blocks, 1, 1},
+                              .cluster = 1,
+                              .work = TB_WORK_FLAGS * 4 + tile * (int64_t)share.blocks};
+    return true;
+}
+
+void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                   const struct tb_gemm_params *params, struct tb_launch *out)
+{
+    const struct size x = {params->m, params->n, params->k, params->batch};
+    const int sms = caps->sms > 0 ? caps->sms : 1;
+    if (kernel->family != TB_SM90 ||
+        estimate_mma(kernel, sms, &x) <= estimate_shared(kernel, sms, &x) ||
+        !kernel_launch_shared(kernel, caps, params, out))
+        kernel_launch_whole(kernel, caps, params, out);
+}
+
+int64_t kernel_work_most(const struct tb_caps *caps)
+{
+    int64_t most = 0;
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = &rows[i];
+        const int64_t tiles = (int64_t)row->bm * row->bn * row->blocks_sm;
+        if (row->family == TB_SM90 && row->pair == 1 && fits(row, caps) && tiles > most)
+            most = tiles;
+    }
+    return TB_WORK_FLAGS * 4 + 4 * most * (caps->sms > 0 ? caps->sms : 1);
 }
 
 static struct tb_map map_of(enum tb_type type, uint64_t base, int64_t lines, int64_t cols,
@@ -315,6 +427,12 @@ static int32_t band_of(const struct tb_kernel *kernel)
     return 2048 / kernel->bm;
 }
 
+/* Of a narrow matrix, no more lines than it has, in whole eights (gemm_sm90.cuh, fetched). */
+static uint32_t box_lines(const struct tb_kernel *kernel, int tile, int64_t size)
+{
+    return (uint32_t)(kernel->pair > 1 || size >= tile ? tile : (size + 7) / 8 * 8);
+}
+
 int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params *p,
                     struct tb_map maps[3])
 {
@@ -325,9 +443,9 @@ int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params 
         map_of(kernel->ab, p->b, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->stride_b, p->batch);
     maps[2] = (struct tb_map){.bytes = 0};
     if (ta) /* lines along k: all lines of the tile, or of a block's half, at once */
-        maps[0].box[1] = (uint32_t)(kernel->bm / kernel->pair);
+        maps[0].box[1] = box_lines(kernel, kernel->bm / kernel->pair, p->m);
     if (!tb)
-        maps[1].box[1] = (uint32_t)kernel->bn;
+        maps[1].box[1] = box_lines(kernel, kernel->bn, p->n);
     if ((p->batch == 1 || p->stride_c != 0) &&
         can_map(p->c, p->ldc, p->stride_c, p->batch, bytes_of(kernel->c)))
         maps[2] = map_of(kernel->c, p->c, p->m, p->n, p->ldc, p->stride_c, p->batch);

@@ -38,10 +38,13 @@ struct tb_kernel {
     int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1 */
 };
 
-/* A launch: blocks, and how many of them form a cluster (1: no clusters). */
+/* A launch: blocks, and how many of them form a cluster (1: no clusters). `work`: bytes of a
+ * workspace that the launch divides tiles with; without one (params->work = 0) it is right, but
+ * slower. */
 struct tb_launch {
     unsigned grid[3];
     unsigned cluster;
+    int64_t work;
 };
 
 /* A matrix as the tensor copy engine sees it: `sizes` in elements from the contiguous one on,
@@ -71,8 +74,19 @@ bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params 
 int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_params *params,
                  const bool *barred);
 
+/* The launch that should be fastest. */
 void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
                    const struct tb_gemm_params *params, struct tb_launch *out);
+
+/* Its two ways: whole tiles for each block or cluster; or the steps of k of the last tiles shared
+ * evenly by all blocks (false where the row cannot). */
+void kernel_launch_whole(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                         const struct tb_gemm_params *params, struct tb_launch *out);
+bool kernel_launch_shared(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                          const struct tb_gemm_params *params, struct tb_launch *out);
+
+/* No launch asks for a larger workspace on that device. */
+int64_t kernel_work_most(const struct tb_caps *caps);
 
 /* The maps of A, B and C that a row of the sm_90 family takes behind the parameters, for operands
  * that it accepts; that of C is left out where C cannot have one. Returns what the launch has to

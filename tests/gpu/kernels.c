@@ -40,6 +40,7 @@
     X(cuTensorMapEncodeTiled)                                                                      \
     X(cuMemAlloc)                                                                                  \
     X(cuMemFree)                                                                                   \
+    X(cuMemsetD8)                                                                                  \
     X(cuMemGetInfo)                                                                                \
     X(cuMemcpyHtoD)                                                                                \
     X(cuMemcpyDtoH)                                                                                \
@@ -300,7 +301,22 @@ static void encode(const struct tb_map *map, CUtensorMap *out)
            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-static void launch(const struct loaded *k, const struct tb_gemm_params *p)
+/* The workspace of launches that divide tiles: its flags are down, and left so. */
+static CUdeviceptr workspace(void)
+{
+    static CUdeviceptr work;
+    const size_t bytes = (size_t)kernel_work_most(&caps);
+    if (!work) {
+        CU(cuMemAlloc, &work, bytes);
+        CU(cuMemsetD8, work, 0, bytes);
+    }
+    return work;
+}
+
+/* As the library would; or with tiles shared or not, where the row can. */
+enum way { WAY_CHOSEN, WAY_WHOLE, WAY_SHARED };
+
+static void launch_as(const struct loaded *k, const struct tb_gemm_params *p, enum way way)
 {
     const struct tb_kernel *row = k->row;
     struct tb_launch shape;
@@ -312,9 +328,13 @@ static void launch(const struct loaded *k, const struct tb_gemm_params *p)
         printf("driver: %s: a case that the row does not accept\n", row->name);
         exit(1);
     }
-    kernel_launch(row, &caps, p, &shape);
+    if (way == WAY_CHOSEN)
+        kernel_launch(row, &caps, p, &shape);
+    else if (way == WAY_WHOLE || !kernel_launch_shared(row, &caps, p, &shape))
+        kernel_launch_whole(row, &caps, p, &shape);
     if (row->family == TB_SM90) {
         params.way = kernel_maps(row, p, maps);
+        params.work = shape.work ? workspace() : 0;
         for (int i = 0; i < 3; i++)
             encode(&maps[i], &encoded[i]);
     }
@@ -330,6 +350,11 @@ static void launch(const struct loaded *k, const struct tb_gemm_params *p)
                                    .attrs = &cluster,
                                    .numAttrs = shape.cluster > 1};
     CU(cuLaunchKernelEx, &config, k->fn, args, NULL);
+}
+
+static void launch(const struct loaded *k, const struct tb_gemm_params *p)
+{
+    launch_as(k, p, WAY_CHOSEN);
 }
 
 static struct tb_gemm_params params_of(const struct loaded *k, const struct shape *s,
@@ -503,7 +528,7 @@ static void run_case(const struct loaded *k, const struct shape *s, struct stats
         p.clist = lists[2] = list_of(&c);
         p.a = p.b = p.c = 0;
     }
-    launch(k, &p);
+    launch_as(k, &p, pick(2) ? WAY_SHARED : WAY_WHOLE);
     CU(cuCtxSynchronize);
 
     unsigned char *out = malloc(c_bytes), *touched = calloc(c.elems, 1);
@@ -629,6 +654,8 @@ static void run_shapes(const struct loaded *k, int quick, struct stats *st)
     memset(whole.pad, 0, sizeof whole.pad);
     memset(whole.shift, 0, sizeof whole.shift);
     run_case(k, &whole, st);
+    for (int i = 0; i < 4; i++) /* k long enough to be divided */
+        run_random(k, 1 + pick(2 * r->bm), 1 + pick(2 * r->bn), 500 + pick(1500), 0, st);
     if (quick)
         return;
     run_random(k, 35, 37, 4096, 0, st);

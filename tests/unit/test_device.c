@@ -67,7 +67,12 @@ __attribute__((weak)) void kernel_launch(const struct tb_kernel *kernel, const s
     (void)kernel;
     (void)caps;
     (void)params;
-    *out = (struct tb_launch){{1, 1, 1}, 1};
+    *out = (struct tb_launch){{1, 1, 1}, 1, 0};
+}
+__attribute__((weak)) int64_t kernel_work_most(const struct tb_caps *caps)
+{
+    (void)caps;
+    return 1 << 20;
 }
 __attribute__((weak)) int32_t kernel_maps(const struct tb_kernel *kernel,
                                           const struct tb_gemm_params *params,
@@ -745,6 +750,54 @@ static void maps(void)
     tb_dev()->lane_close(lane);
 }
 
+/* A launch that divides tiles gets a workspace, cleared once for its lane; without one it is still
+ * a launch. */
+static int launch_shared(void)
+{
+    const struct tb_gemm_params p = {.a = 0x100000,
+                                     .b = 0x200000,
+                                     .c = 0x300000,
+                                     .m = 64,
+                                     .n = 64,
+                                     .k = 65536,
+                                     .lda = 64,
+                                     .ldb = 65536,
+                                     .ldc = 64,
+                                     .batch = 1,
+                                     .alpha = {1, 0}};
+    struct tb_lane *lane;
+    struct tb_launch launch;
+    check_ready("Fake GPU 0");
+    const int before = calls("cuMemAlloc"), freed = calls("cuMemFree");
+    const int row =
+        kernel_choose(device_caps(), TB_BF16, TB_BF16, false, false, p.m, p.n, p.k, p.batch);
+    kernel_launch(kernel_row(row), device_caps(), &p, &launch);
+    CHECK(launch.work > 0 && launch.work <= kernel_work_most(device_caps()));
+    CHECK(tb_dev()->bind() == TB_OK);
+    for (int i = 0; i < 2; i++) {
+        CHECK(tb_dev()->lane_open(&lane, false) == TB_OK);
+        CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+        CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+        if (i == 0)
+            tb_dev()->lane_close(lane);
+        CHECK(calls("cuMemFree") == freed); /* kept for the next lane */
+    }
+    CHECK(calls("cuLaunchKernel") == 4);
+    tb_dev()->close();
+    CHECK(calls("cuMemFree") - freed == (calls("cuMemsetD8Async") > 0));
+    return calls("cuMemAlloc") - before;
+}
+
+static void workspaces(void)
+{
+    CHECK(launch_shared() == 1 && calls("cuMemsetD8Async") == 2);
+}
+
+static void no_workspace(void)
+{
+    CHECK(launch_shared() == 4 && calls("cuMemsetD8Async") == 0);
+}
+
 static void image_refused(void)
 {
     CHECK(launch_row(0) == TB_NO_IMAGE && launch_row(0) == TB_NO_IMAGE);
@@ -869,6 +922,8 @@ static const struct test {
     {"demands_blocks", demands_too_much, .env = {"FAKE_CUDA_BLOCKS=0"}},
     {"demands_attribute", demands_too_much, .env = {"FAKE_CUDA_FAIL=cuFuncGetAttribute:500"}},
     {"maps", maps, .env = {NULL}},
+    {"workspaces", workspaces, .env = {NULL}},
+    {"no_workspace", no_workspace, .env = {"FAKE_CUDA_FAIL=cuMemAlloc:2"}},
     {"launch_faults", launch_faults, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:700"}},
     {"reset_by_program", reset_by_program, .env = {NULL}},
     {"sticky_error", sticky_error, .env = {"FAKE_CUDA_FAIL=cuEventQuery:700:2"}},

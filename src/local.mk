@@ -6,7 +6,7 @@ libtbcore_la_SOURCES = \
 	src/conf.c src/conf.h src/conf.def \
 	src/dev.h src/device.c src/device.h \
 	src/exec.c src/exec.h \
-	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/smem.h \
+	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/smem.h kernels/x3.h \
 	src/log.c src/log.h \
 	src/offload.c src/offload.h \
 	src/plan.c src/plan.h \

@@ -64,58 +64,79 @@ template <int K_STEP> __device__ inline x3_where x3_find(const tb_gemm_params &p
 
 // ---- the largest magnitude of each row ----
 
-constexpr int X3_MAX_K = 128; // of k a block looks at
+constexpr int X3_MOST_K = 128; // of k a block looks at
 
+// 32 loads of each thread are underway at a time.
 __device__ inline void x3_most(const tb_gemm_params &p)
 {
+    __shared__ uint32_t found[TB_X3_TILE];
     const tb_x3_layout x = tb_x3_lay_out(&p, 2);
-    const x3_where w = x3_find<X3_MAX_K>(p, x, blockIdx.x);
+    const x3_where w = x3_find<X3_MOST_K>(p, x, blockIdx.x);
     const x3_side s = x3_side_of(p, w.which);
-    uint32_t *most = reinterpret_cast<uint32_t *>(p.scratch + (w.which ? x.most[1] : x.most[0])) + w.block * TB_X3_TILE;
-    const int rows = min(s.rows - w.tile * TB_X3_TILE, TB_X3_TILE), k0 = w.step * X3_MAX_K, ks = min(s.k - k0, X3_MAX_K);
-    const float *from = s.base + w.item * s.stride + (s.along ? k0 * s.ld + w.tile * TB_X3_TILE : w.tile * TB_X3_TILE * s.ld + k0);
+    const int rows = s.rows - w.tile * TB_X3_TILE, ks = s.k - w.step * X3_MOST_K;
+    const float *from = s.base + w.item * s.stride + (s.along ? w.step * X3_MOST_K * s.ld + w.tile * TB_X3_TILE
+                                                              : w.tile * TB_X3_TILE * s.ld + w.step * X3_MOST_K);
     __builtin_assume(__isGlobal(from));
+    if (threadIdx.x < TB_X3_TILE)
+        found[threadIdx.x] = 0;
+    __syncthreads();
     if (s.along) {
-        const int r = threadIdx.x % 128, first = threadIdx.x / 128 * (X3_MAX_K / 2);
+        const int r = threadIdx.x % 128, k0 = threadIdx.x / 128;
         uint32_t m = 0;
-        if (r < rows) {
-#pragma unroll 16
-            for (int k = first; k < first + X3_MAX_K / 2; k++)
-                if (k < ks)
-                    m = max(m, __float_as_uint(from[k * s.ld + r]) & 0x7fffffffu);
-            if (m)
-                atomicMax(most + r, m);
-        }
-        return;
-    }
-    const int lane = threadIdx.x % 32;
-#pragma unroll 4
-    for (int r = threadIdx.x / 32; r < TB_X3_TILE; r += 8) {
-        uint32_t m = 0;
+#pragma unroll 1
+        for (int half = 0; half < X3_MOST_K; half += 64) {
+            float held[32];
 #pragma unroll
-        for (int k = lane; k < X3_MAX_K; k += 32)
-            if (k < ks && r < rows)
-                m = max(m, __float_as_uint(from[r * s.ld + k]) & 0x7fffffffu);
-        m = __reduce_max_sync(0xffffffffu, m);
-        if (lane == 0 && m)
-            atomicMax(most + r, m);
+            for (int i = 0; i < 32; i++)
+                held[i] = r < rows && half + k0 + 2 * i < ks ? from[(half + k0 + 2 * i) * s.ld + r] : 0.0f;
+#pragma unroll
+            for (int i = 0; i < 32; i++)
+                m = max(m, __float_as_uint(held[i]) & 0x7fffffffu);
+        }
+        atomicMax(&found[r], m);
+    } else {
+        const int lane = threadIdx.x % 32, r0 = threadIdx.x / 32;
+#pragma unroll 1
+        for (int half = 0; half < TB_X3_TILE; half += 64) {
+            float held[8][4];
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+#pragma unroll
+                for (int h = 0; h < 4; h++)
+                    held[i][h] = half + r0 + 8 * i < rows && lane + 32 * h < ks ? from[(half + r0 + 8 * i) * s.ld + lane + 32 * h] : 0.0f;
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                uint32_t m = 0;
+#pragma unroll
+                for (int h = 0; h < 4; h++)
+                    m = max(m, __float_as_uint(held[i][h]) & 0x7fffffffu);
+                m = __reduce_max_sync(0xffffffffu, m);
+                if (lane == 0)
+                    found[half + r0 + 8 * i] = m;
+            }
+        }
     }
+    __syncthreads();
+    uint32_t *most = reinterpret_cast<uint32_t *>(p.scratch + (w.which ? x.most[1] : x.most[0])) + w.block * TB_X3_TILE;
+    if (threadIdx.x < TB_X3_TILE && found[threadIdx.x] > most[threadIdx.x])
+        atomicMax(most + threadIdx.x, found[threadIdx.x]);
 }
 
 // ---- packing ----
 
-// Two neighbours of a row, scaled, into a pair in each plane. The planes of F16 add up to the number but for its last bit or
-// two, those of BF16 exactly.
-template <int PLANES> __device__ inline void x3_cut(float x, float y, uint32_t (&out)[PLANES])
+// Two neighbours of a row, scaled, into a pair in each plane: number k of A or B (`which`) and the one behind. The planes
+// of F16 add up to the number but for its last bits, those of BF16 exactly.
+template <int PLANES> __device__ inline void x3_cut(float x, float y, int k, int which, uint32_t (&out)[PLANES])
 {
-    if constexpr (PLANES == 2) {
-        out[0] = narrow_pair<F16>(x, y);
-        x -= F16::widen((unsigned short)out[0]);
-        y -= F16::widen((unsigned short)(out[0] >> 16));
-        out[1] = narrow_pair<F16>(x * TB_X3_LO, y * TB_X3_LO);
-    } else {
 #pragma unroll
-        for (int i = 0; i < PLANES; i++) {
+    for (int i = 0; i < PLANES; i++) {
+        if constexpr (PLANES == 2) {
+            const float cx = __uint_as_float(tb_x3_cut(__float_as_uint(x), tb_x3_threshold(k, which, i)));
+            const float cy = __uint_as_float(tb_x3_cut(__float_as_uint(y), tb_x3_threshold(k + 1, which, i)));
+            out[i] = narrow_pair<F16>(cx, cy); // rounds where it is subnormal only
+            x = (x - F16::widen((unsigned short)out[i])) * TB_X3_LO;
+            y = (y - F16::widen((unsigned short)(out[i] >> 16))) * TB_X3_LO;
+        } else {
             out[i] = narrow_pair<BF16>(x, y);
             x -= __uint_as_float(out[i] << 16);
             y -= __uint_as_float(out[i] & 0xffff0000u);
@@ -151,8 +172,8 @@ template <int PLANES> struct x3_packer {
             tile[(r0 + i * dr) * LINE + k0 + i * dk] = held[i];
     }
 
-    // Eight neighbours in k of row r, scaled by 2^up, as 16 bytes of each plane.
-    static __device__ void write(const float *from, int up, unsigned char *block, int r, int u, x3_seen &seen)
+    // Eight neighbours in k, the first number k, of row r, scaled by 2^up, as 16 bytes of each plane.
+    static __device__ void write(const float *from, int up, unsigned char *block, int r, int u, int k, int which, x3_seen &seen)
     {
         uint32_t out[4][PLANES];
         const float once = two_to(up / 2), twice = two_to(up - up / 2);
@@ -167,7 +188,7 @@ template <int PLANES> struct x3_packer {
                     seen.tiny += there && tiny;
                     seen.wide |= there && fabsf(v[h]) < two_to(TOP + 1 - TB_X3_WIDE);
                 }
-            x3_cut<PLANES>(v[0], v[1], out[i]);
+            x3_cut<PLANES>(v[0], v[1], k + 2 * i, which, out[i]);
         }
         const int at = r * 64 + (u ^ (r >> 1 & 3)) * 16;
 #pragma unroll
@@ -175,7 +196,7 @@ template <int PLANES> struct x3_packer {
             *reinterpret_cast<uint4 *>(block + i * TB_X3_PLANE + at) = make_uint4(out[0][i], out[1][i], out[2][i], out[3][i]);
     }
 
-    static __device__ void report(const x3_where &w, const x3_seen &seen, tb_x3_guard *guard)
+    static __device__ void report(const x3_where &w, const x3_seen &seen, int64_t k, tb_x3_guard *guard)
     {
         __shared__ x3_seen all;
         if (threadIdx.x == 0)
@@ -210,7 +231,7 @@ template <int PLANES> struct x3_packer {
             now.small[i] = atomicOr(&guard->small[i], 0);
             now.tiny[i] = atomicOr(&guard->tiny[i], 0);
         }
-        guard->path = tb_x3_decide(&now);
+        guard->path = tb_x3_decide(&now, k);
     }
 
     static __device__ void run(const tb_gemm_params &p)
@@ -240,7 +261,8 @@ template <int PLANES> struct x3_packer {
 #pragma unroll
             for (int kb = 0; kb < K / TB_X3_STEP; kb++)
                 if (w.step * (K / TB_X3_STEP) + kb < x.steps)
-                    write(tile + r * LINE + kb * TB_X3_STEP + u * 8, up, packs + kb * (PLANES * TB_X3_PLANE), r, u, here);
+                    write(tile + r * LINE + kb * TB_X3_STEP + u * 8, up, packs + kb * (PLANES * TB_X3_PLANE), r, u,
+                          w.step * K + kb * TB_X3_STEP + u * 8, w.which, here);
             if (top == 0 || !whole)
                 here.small = 0; // nothing to lose; no segment to count on
 #pragma unroll
@@ -254,7 +276,7 @@ template <int PLANES> struct x3_packer {
             seen.special |= here.special;
         }
         if (PLANES == 2)
-            report(w, seen, guard);
+            report(w, seen, p.k, guard);
     }
 };
 

@@ -39,6 +39,8 @@ enum tb_x3_path { TB_X3_NONE, TB_X3_F16, TB_X3_BF16, TB_X3_SIMT };
 #define TB_X3_SMALL 12
 #define TB_X3_WIDE  100
 
+#define TB_X3_MANY 128 /* products that count, for the F16 way */
+
 /* The exponent e of x, 2^e <= |x| < 2^(e+1), from its bits without the sign; finite. `zero` for 0. */
 TB_X3_FN int tb_x3_exponent(uint32_t bits, int zero)
 {
@@ -55,6 +57,22 @@ TB_X3_FN int tb_x3_exponent(uint32_t bits, int zero)
     return e;
 }
 
+/* The 11 bits that an F16 holds of x (as bits of an FP32 number) are cut out with a threshold that goes up and
+ * down with k, and for A and B and for both planes out of step. Rounded to nearest, a matrix of equal numbers
+ * would have the same error in every product, and A A^T lows that are equal; so errors cancel along k. What F16
+ * holds stays as it is. */
+TB_X3_FN uint32_t tb_x3_threshold(int64_t k, int which, int plane)
+{
+    /* golden ratio, square roots of 2, 3 and 5, as fractions of 2^32 */
+    const uint32_t turn = which ? (plane ? 0x3c6ef372u : 0xbb67ae85u) : (plane ? 0x6a09e667u : 0x9e3779b9u);
+    return (uint32_t)k * turn >> 19;
+}
+
+TB_X3_FN uint32_t tb_x3_cut(uint32_t bits, uint32_t threshold)
+{
+    return (bits + threshold) & ~(uint32_t)0x1fff;
+}
+
 /* What packing found, over both operands of all products of the batch. */
 struct tb_x3_guard {
     uint32_t path;     /* the decision, enum tb_x3_path */
@@ -66,17 +84,16 @@ struct tb_x3_guard {
     uint32_t unused[8];
 };
 
-/* Elements that have lost bits are off by at most 2^-50 of the largest of their row. They do no harm where the
- * sum of magnitudes is large for another reason: if more than half of a segment of a row of A and of a
- * column of B is not small, the same products have both factors large. `small` and `tiny` count per segment. */
-TB_X3_FN uint32_t tb_x3_decide(const struct tb_x3_guard *g)
+/* Elements that have lost bits are off by at most 2^-50 of the largest of their row, which does no harm
+ * where the sum of magnitudes is large for another reason; and two planes of F16 are as good as FP32 on the
+ * average of many products only, while a few may be off by 8 u. So that many products must have both factors
+ * large: at least `even` in every segment, since so many elements of a row of A and of a column of B are. */
+TB_X3_FN uint32_t tb_x3_decide(const struct tb_x3_guard *g, int64_t k)
 {
-    const uint32_t tiny = g->tiny[0] + g->tiny[1], small = g->small[0] + g->small[1];
+    const int64_t even = (int64_t)TB_X3_SEG - g->small[0] - g->small[1] - 4 * ((int64_t)g->tiny[0] + g->tiny[1]);
     if (g->special || g->wide)
         return TB_X3_SIMT;
-    if (tiny == 0 || small + 4 * tiny <= TB_X3_SEG)
-        return TB_X3_F16;
-    return TB_X3_BF16;
+    return even > 0 && even * (k / TB_X3_SEG) >= TB_X3_MANY ? TB_X3_F16 : TB_X3_BF16;
 }
 
 /* The scratch area: the guard; the largest magnitude (its bits) of every row of op(A) and every column of

@@ -292,7 +292,7 @@ template <> struct planes<3> {
 
 // PAIR = 2: the blocks of a cluster compute tiles that are neighbours in n; each fetches half of the common
 // block of A for both.
-template <int PLANES, int PAIR> struct gemm_x3 {
+template <int PLANES, int PAIR, int LEAVE = TB_X3_LEAVE> struct gemm_x3 {
     static constexpr int BM = TB_X3_TILE, BN = TB_X3_TILE, GROUPS = 2, STAGES = TB_X3_STAGES(PLANES);
     static constexpr int SIDE = PLANES * TB_X3_PLANE, STAGE = 2 * SIDE;
     static constexpr int LEVEL_AT = STAGES * STAGE, BARS_AT = LEVEL_AT + BM * BN * 4;
@@ -367,11 +367,11 @@ template <int PLANES, int PAIR> struct gemm_x3 {
         }
     }
 
-    // One product of planes i of B and j of A over the stage; `add` says whether the first step adds.
+    // One product of planes i of B and j of A over LEAVE of k; `add` says whether the first step adds.
     static __device__ __forceinline__ void planes_product(float (&d)[ACC], uint64_t x, uint64_t y, int i, int j, int add)
     {
 #pragma unroll
-        for (int k = 0; k < TB_X3_STEP / 16; k++)
+        for (int k = 0; k < LEAVE / 16; k++)
             mma_step<E, BM, false, false>::run(d, x + (i * TB_X3_PLANE + k * 32) / 16, y + (j * TB_X3_PLANE + k * 32) / 16,
                                                k > 0 || add);
     }
@@ -403,6 +403,28 @@ template <int PLANES, int PAIR> struct gemm_x3 {
         return v;
     }
 
+    // LEAVE of k, from number h of the stage on. `add`: the cross sums hold something.
+    static __device__ __forceinline__ void half_step(float (&lead)[ACC], float (&cross)[ACC], float (&sum)[ACC], uint32_t at,
+                                                     int group, int h, int add)
+    {
+        const uint64_t x = mma_tile_64(at + SIDE + group * (64 * 64)) + h / 8, y = mma_tile_64(at) + h / 8;
+        mma_fence();
+        planes_product(lead, x, y, 0, 0, 0);
+        mma_commit();
+        if (PLANES == 3) {
+            planes_product(cross, x, y, 0, 2, add);
+            planes_product(cross, x, y, 1, 1, 1);
+            planes_product(cross, x, y, 2, 0, 1);
+        }
+        planes_product(cross, x, y, 0, 1, PLANES == 3 || add);
+        planes_product(cross, x, y, 1, 0, 1);
+        mma_commit();
+        mma_wait_for<1>(lead);
+#pragma unroll
+        for (int i = 0; i < ACC; i++)
+            sum[i] += lead[i];
+    }
+
     static __device__ void multiply(int steps, uint32_t smem, uint32_t level, int group, int &stage, uint32_t &phase)
     {
         float lead[ACC], cross[ACC], sum[ACC];
@@ -415,24 +437,13 @@ template <int PLANES, int PAIR> struct gemm_x3 {
             for (int s = 0; s < n; s++) {
                 const uint32_t full = smem + BARS_AT + stage * 16, at = smem + stage * STAGE;
                 bar_wait(full, phase);
-                const uint64_t x = mma_tile_64(at + SIDE + group * (64 * 64)), y = mma_tile_64(at);
-                mma_fence();
-                planes_product(lead, x, y, 0, 0, 0);
-                mma_commit();
-                if (PLANES == 3) {
-                    planes_product(cross, x, y, 0, 2, s > 0);
-                    planes_product(cross, x, y, 1, 1, 1);
-                    planes_product(cross, x, y, 2, 0, 1);
+#pragma unroll 1
+                for (int h = 0; h < TB_X3_STEP; h += LEAVE) {
+                    half_step(lead, cross, sum, at, group, h, h > 0 || s > 0);
+                    // Whatever read the stage before is done by now.
+                    if (h == 0 && before)
+                        release(before);
                 }
-                planes_product(cross, x, y, 0, 1, PLANES == 3 || s > 0);
-                planes_product(cross, x, y, 1, 0, 1);
-                mma_commit();
-                mma_wait_for<1>(lead);
-#pragma unroll
-                for (int i = 0; i < ACC; i++)
-                    sum[i] += lead[i];
-                if (before)
-                    release(before);
                 before = full;
                 if (++stage == STAGES) {
                     stage = 0;

@@ -8,9 +8,10 @@
  * what a warp stores while it transposes falls into different banks, for every element size. */
 #define TB_SMEM_LINE(WIDTH, ELEM) ((WIDTH) + 16 / (ELEM))
 
-/* Sums in FP32 are moved to a second level after at most this many products: so many steps of k, half as
- * many where a step adds two (complex). */
-#define TB_FOLD 256
+/* Sums in FP32 are moved to a second level after so many steps of k, so that they are as good as those of a
+ * CPU BLAS that keeps several sums; a complex step adds two products. */
+#define TB_FOLD         64
+#define TB_FOLD_COMPLEX 128
 
 /* FOLD: 1 where a second level is kept. */
 #define TB_SMEM_BYTES(BM, BN, BK, ELEM, FOLD)                                                      \

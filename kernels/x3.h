@@ -19,7 +19,10 @@
 enum tb_x3_path { TB_X3_NONE, TB_X3_F16, TB_X3_BF16, TB_X3_SIMT };
 
 #define TB_X3_TILE   128 /* rows of a packed block, and the side of a tile of C */
-#define TB_X3_STEP   32  /* of k in a packed block; sums leave the tensor core as often */
+#define TB_X3_STEP   32  /* of k in a packed block */
+#ifndef TB_X3_LEAVE
+#define TB_X3_LEAVE  16  /* of k after which the leading sum leaves the tensor core */
+#endif
 #define TB_X3_FOLD   512 /* of k between two folds into the second level */
 #define TB_X3_SEG    64  /* of k that the guard looks at together */
 #define TB_X3_LEAST  256 /* shorter sums are not for these kernels */

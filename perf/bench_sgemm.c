@@ -159,10 +159,9 @@ static void blas_go(const struct tb_gemm_params *p)
 
 /* ---- data and errors ---- */
 
-static const char *const kinds[] = {"signed", "U(0,1)",   "normal",   "graded10", "graded30",
-                                    "phi3",   "huge",     "subnorm",  "overflow", "cancel",
-                                    "rows60", "|normal|", "sparse",   "infnan",   "ones",
-                                    "const"};
+static const char *const kinds[] = {
+    "signed",   "U(0,1)", "normal", "graded10", "graded30", "phi3",   "huge", "subnorm",
+    "overflow", "cancel", "rows60", "|normal|", "sparse",   "infnan", "ones", "const"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static CUdeviceptr buf[5]; /* a, b, c, old, scratch */
@@ -191,7 +190,7 @@ static struct verdict judge(const struct tb_gemm_params *p, CUdeviceptr old, int
     int64_t b_r = p->op_b & 1 ? 1 : p->ldb, b_k = p->op_b & 1 ? p->ldb : 1;
     int64_t ldc = p->ldc, m = p->m, n = p->n, k = p->k;
     float alpha = (float)p->alpha[0], beta = (float)p->beta[0];
-    void *args[] = {&a,   &a_r, &a_k, &b, &b_r, &b_k,   &c,    &ldc,
+    void *args[] = {&a,   &a_r, &a_k, &b, &b_r,   &b_k,  &c,    &ldc,
                     &old, &m,   &n,   &k, &alpha, &beta, &step, &verdict_at};
     CU(cuMemsetD8, verdict_at, 0, sizeof v);
     CU(cuLaunchKernel, fn_judge, 1024, 1, 1, 256, 1, 1, 0, NULL, args, NULL);
@@ -269,7 +268,8 @@ static int edges(void)
 {
     static const float scalars[] = {1, 0.5f, -2, 1.25e-3f, 0x1p100f, 0x1p-100f, 0x1p-130f};
     static const int sizes[] = {1, 3, 64, 127, 128, 129, 200, 256, 257, 300, 385, 513};
-    static const int ks[] = {256, 257, 287, 288, 289, 319, 511, 512, 513, 544, 545, 1023, 1024, 1025, 1056, 2049};
+    static const int ks[] = {256, 257, 287, 288,  289,  319,  511,  512,
+                             513, 544, 545, 1023, 1024, 1025, 1056, 2049};
     int failed = 0;
     for (int t = 0; t < 240; t++) {
         const int ta = pick(2), tb = pick(2), kind = (const int[]){0, 1, 2, 3, 4, 5, 6, 13}[t % 8];
@@ -382,11 +382,11 @@ static void speed(int64_t n, int kind, int all)
     }
 }
 
-/* What each part takes, by itself, ten launches at a time, and the products without partners. */
+/* What each part takes by itself. */
 static void parts(int64_t n, int kind)
 {
     struct tb_gemm_params p = params_of(n, n, n, 0, 0);
-    struct product x, y;
+    struct product x;
     fill_operand(&p, 0, kind, 5);
     fill_operand(&p, 1, kind, 5);
     product_ready(&x, row_of("f32_x3", 0, 0), &p);
@@ -406,21 +406,7 @@ static void parts(int64_t n, int kind)
         qsort(ms, 5, sizeof *ms, by_value);
         printf(" %s %.1f", kernel_row(x.parts[i].row)->name, 1000 * ms[2] / (float)reps);
     }
-    y = x;
-    y.parts[2].row = find_row("x3_f16");
-    y.parts[2].launch.cluster = 1;
-    y.parts[2].launch.grid[0] = (unsigned)caps.sms;
-    float ms[5];
-    for (int r = 0; r < 5; r++) {
-        CU(cuEventRecord, from, NULL);
-        for (int q = 0; q < 2; q++)
-            go_part(&y, 2);
-        CU(cuEventRecord, to, NULL);
-        CU(cuEventSynchronize, to);
-        CU(cuEventElapsedTime, &ms[r], from, to);
-    }
-    qsort(ms, 5, sizeof *ms, by_value);
-    printf(" alone: x3_f16 %.1f\n", 1000 * ms[2] / 2);
+    printf("\n");
 }
 
 int main(int argc, char **argv)

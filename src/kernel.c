@@ -68,41 +68,12 @@ enum { FOLD_F16 = 1, FOLD_BF16 = 1, FOLD_F32 = 1, FOLD_F64 = 0, FOLD_C32 = 1, FO
      TB_SM80,                                                                                      \
      1},
 #define KERNEL_X3(NAME, TA, TB, RATE)                                                              \
-    {#NAME,                                                                                        \
-     TB_IMAGE_F32_SM90,                                                                            \
-     TB_F32,                                                                                       \
-     TB_F32,                                                                                       \
-     TA,                                                                                           \
-     TB,                                                                                           \
-     TB_X3_TILE,                                                                                   \
-     TB_X3_TILE,                                                                                   \
-     TB_X3_STEP,                                                                                   \
-     384,                                                                                          \
-     TB_X3_BYTES(2),                                                                               \
-     1,                                                                                            \
-     RATE,                                                                                         \
-     90,                                                                                           \
-     90,                                                                                           \
-     TB_X3,                                                                                        \
-     1},
+    {#NAME, TB_IMAGE_F32_SM90, TB_F32, TB_F32, TA, TB, TB_X3_TILE, TB_X3_TILE, TB_X3_STEP,         \
+     384,   TB_X3_BYTES(2),    1,      RATE,   90, 90, TB_X3,      1},
 #define KERNEL_PART(NAME, THREADS, SMEM, BLOCKS_SM, ...)                                           \
-    {#NAME,                                                                                        \
-     TB_IMAGE_F32_SM90,                                                                            \
-     TB_TYPES,                                                                                     \
-     TB_TYPES,                                                                                     \
-     false,                                                                                        \
-     false,                                                                                        \
-     TB_X3_TILE,                                                                                   \
-     TB_X3_TILE,                                                                                   \
-     TB_X3_STEP,                                                                                   \
-     THREADS,                                                                                      \
-     SMEM,                                                                                         \
-     BLOCKS_SM,                                                                                    \
-     100,                                                                                          \
-     90,                                                                                           \
-     90,                                                                                           \
-     TB_PART,                                                                                      \
-     1},
+    {#NAME,      TB_IMAGE_F32_SM90, TB_TYPES, TB_TYPES, false,     false, TB_X3_TILE,              \
+     TB_X3_TILE, TB_X3_STEP,        THREADS,  SMEM,     BLOCKS_SM, 100,   90,                      \
+     90,         TB_PART,           1},
 static const struct tb_kernel rows[] = {
 #include "../kernels/kernels.def"
 };
@@ -158,10 +129,10 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 #define CLOCKS_SUM(BM, BN) (4400.0 + 0.425 * (BM) * (BN))
 
 /* FP32 on 16-bit planes: the launches, packing an element, a step of a tile, its way out. */
-#define CLOCKS_X3_START 26000.0
-#define CLOCKS_X3_PACK  0.0053
-#define CLOCKS_X3_STEP  1050.0
-#define CLOCKS_X3_OUT   4000.0
+#define CLOCKS_X3_START    32000.0
+#define CLOCKS_X3_PACK     0.0053
+#define CLOCKS_X3_STEP     1300.0
+#define CLOCKS_X3_OUT      4000.0
 
 struct size {
     int64_t m, n, k, batch;
@@ -474,7 +445,7 @@ int kernel_parts(int kernel, const struct tb_caps *caps, const struct tb_gemm_pa
         kernel_launch(row, caps, params, &parts[0].launch);
         return 1;
     }
-    struct tb_caps plain = *caps;
+    struct tb_caps plain = *caps; /* in which every type has a row */
     plain.strict = true;
     const struct tb_x3_layout x = tb_x3_lay_out(params, TB_X3_PLANES_MAX);
     const struct size size = {params->m, params->n, params->k, params->batch};

@@ -48,6 +48,11 @@ size_t plan_slot_offset(const struct tb_plan *plan, enum tb_operand_id which, in
     return plan->slots[which].offset + (size_t)slot * plan->slots[which].bytes;
 }
 
+size_t plan_scratch_offset(const struct tb_plan *plan, int32_t lane)
+{
+    return plan->scratch_offset + (size_t)lane * plan->scratch_bytes;
+}
+
 enum tb_operand_id plan_operand(enum tb_step_kind kind)
 {
     switch (kind) {
@@ -576,6 +581,40 @@ static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
     return round_up((size_t)piece, 64 << 10);
 }
 
+/* Bytes a lane needs beside the operands for a tile. */
+static size_t scratch_of(const struct tb_plan *plan, int kernel, const struct sizing *size)
+{
+    const struct tb_gemm_params params = {.m = size->m,
+                                          .n = size->n,
+                                          .k = size->k,
+                                          .batch = size->group,
+                                          .stride_a = !plan->a_shared,
+                                          .stride_b = !plan->b_shared};
+    return kernel < 0 ? 0 : round_up(kernel_scratch(kernel_row(kernel), &params), 1024);
+}
+
+static int choose_for(const struct tb_call *call, const struct tb_caps *caps,
+                      const struct sizing *size)
+{
+    return kernel_choose(caps, call->ab, call->c_type, transposed(call->ta), transposed(call->tb),
+                         size->m, size->n, size->k, size->group);
+}
+
+/* The kernel, and the area it needs. `room`: what is left for such areas; a kernel that would need
+ * more gives way to one that does without. */
+static void kernel_settle(const struct tb_call *call, const struct tb_caps *caps,
+                          const struct sizing *size, size_t room, struct tb_plan *plan)
+{
+    plan->kernel = choose_for(call, caps, size);
+    plan->scratch_bytes = scratch_of(plan, plan->kernel, size);
+    if (plan->scratch_bytes <= room / TB_PLAN_LANES)
+        return;
+    struct tb_caps strict = *caps;
+    strict.strict = true;
+    plan->kernel = choose_for(call, &strict, size);
+    plan->scratch_bytes = 0;
+}
+
 enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
                           struct tb_plan *plan)
 {
@@ -592,17 +631,25 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     struct sizing size = {.k = call->k, .group = 1};
     natural_tile(call, caps, &size);
     size.group = group_of(call, caps, plan, &size, (double)memory);
-    plan->whole = size_whole(call, plan, (double)memory, &size);
-    if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
+    /* A tile as it would like to be tells what to set aside; at most half. */
+    size_t aside = scratch_of(plan, choose_for(call, caps, &size), &size) * TB_PLAN_LANES;
+    if (aside > memory / 2)
+        aside = memory / 2;
+    plan->whole = size_whole(call, plan, (double)(memory - aside), &size);
+    if (!plan->whole && aside > 0)
+        aside = memory / 3; /* larger tiles */
+    if (!plan->whole && !size_stream(call, caps, plan, (double)(memory - aside), &size))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
-    plan->kernel = kernel_choose(caps, call->ab, call->c_type, transposed(call->ta),
-                                 transposed(call->tb), size.m, size.n, size.k, size.group);
+    kernel_settle(call, caps, &size, aside, plan);
     if (plan->kernel < 0)
         return TB_NO_KERNEL;
     enum tb_status status = layout(call, &size, plan);
     if (status != TB_OK)
         return status;
+    plan->scratch_offset = round_up(plan->bytes, 1024);
+    if (plan->scratch_bytes > 0)
+        plan->bytes = plan_scratch_offset(plan, TB_PLAN_LANES);
 
     const double tiles = tile_count(call, &size);
     struct walk walk = {.call = call, .plan = plan};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How a product is cut into tiles of C and panels of A and B, where each lies in a workspace on the
  * device, and in which order they are sent, computed and fetched. Pure: a plan is a value that can
- * be printed and compared; it knows sizes only, no addresses. offload.c builds it, exec.c runs it. */
+ * be printed and compared; it knows sizes only, no addresses. offload.c builds it, exec.c runs it.
+ */
 #ifndef TB_PLAN_H
 #define TB_PLAN_H
 
@@ -52,6 +53,8 @@ struct tb_plan {
     bool whole; /* every byte of A and B crosses once, in growing squares */
     struct tb_slots slots[TB_OPERANDS];
     size_t elem[TB_OPERANDS];
+    size_t scratch_offset,
+        scratch_bytes;       /* an area of each lane for the kernel, behind the slots */
     size_t bytes;            /* of the workspace */
     size_t chunk;            /* no piece is larger */
     int kernel;              /* row of kernels.def */
@@ -79,6 +82,8 @@ size_t plan_pitch(int64_t rows, size_t elem);
 size_t plan_item_bytes(const struct tb_panel *range, size_t elem);
 size_t plan_slot_offset(const struct tb_plan *plan, enum tb_operand_id which, int32_t slot);
 enum tb_operand_id plan_operand(enum tb_step_kind kind);
+/* Where the area of a lane begins; only where scratch_bytes > 0. */
+size_t plan_scratch_offset(const struct tb_plan *plan, int32_t lane);
 
 /* A piece of a panel: what one staging buffer takes, contiguous on the device. Columns are numbered
  * through all items of the panel; a piece is some whole columns, or some rows of one. */

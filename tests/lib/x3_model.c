@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The model of x3_model.h. Products of 16-bit numbers are exact in double, and so are sums of what the
- * tensor core keeps of them. */
+ * The model of x3_model.h. Products of 16-bit numbers are exact in double, and so are sums of what
+ * the tensor core keeps of them. */
 #include "x3_model.h"
 
 #include <float.h>
@@ -64,7 +64,8 @@ void x3_model_planes(double x, int k, int which, int planes, float out[TB_X3_PLA
 {
     float left = (float)x;
     for (int i = 0; i < planes; i++) {
-        out[i] = planes == 2 ? cut(left, tb_x3_threshold(k, which, i)) : (float)rounded((double)left, 8, -126);
+        out[i] = planes == 2 ? cut(left, tb_x3_threshold(k, which, i))
+                             : (float)rounded((double)left, 8, -126);
         left = (left - out[i]) * (planes == 2 ? TB_X3_LO : 1);
     }
 }
@@ -129,9 +130,11 @@ static float *pack(const float *x, int rows, int k, int filled, int which, int p
         const int up = top - tb_x3_exponent(most_of(x + (size_t)r * (size_t)k, k), top);
         for (int l = 0; l < k; l++) {
             float parts[TB_X3_PLANES_MAX];
-            x3_model_planes(ldexp((double)x[(size_t)r * (size_t)k + (size_t)l], up), l, which, planes, parts);
+            x3_model_planes(ldexp((double)x[(size_t)r * (size_t)k + (size_t)l], up), l, which,
+                            planes, parts);
             for (int i = 0; i < planes; i++)
-                out[((size_t)r * (size_t)planes + (size_t)i) * (size_t)filled + (size_t)l] = parts[i];
+                out[((size_t)r * (size_t)planes + (size_t)i) * (size_t)filled + (size_t)l] =
+                    parts[i];
         }
     }
     return out;
@@ -139,7 +142,8 @@ static float *pack(const float *x, int rows, int k, int filled, int which, int p
 
 static float step_of(float acc, const float *x, const float *y, int filled, int i, int j, int l)
 {
-    return x3_model_step(acc, x + (size_t)i * (size_t)filled + l, y + (size_t)j * (size_t)filled + l, 16);
+    return x3_model_step(acc, x + (size_t)i * (size_t)filled + l,
+                         y + (size_t)j * (size_t)filled + l, 16);
 }
 
 /* One entry from the planes x of B and y of A, in the order of the kernel. */
@@ -149,12 +153,12 @@ static float entry(const float *x, const float *y, int filled, int planes)
     float level = 0;
     for (int l0 = 0; l0 < filled; l0 += TB_X3_FOLD) {
         float sum = 0, cross = 0;
-        for (int l = l0; l < l0 + TB_X3_FOLD && l < filled; l += TB_X3_STEP) {
+        for (int l = l0; l < l0 + TB_X3_FOLD && l < filled; l += TB_X3_LEAVE) {
             float lead = 0;
-            for (int h = 0; h < TB_X3_STEP; h += 16)
+            for (int h = 0; h < TB_X3_LEAVE; h += 16)
                 lead = step_of(lead, x, y, filled, 0, 0, l + h);
             for (int q = planes == 2 ? 3 : 0; q < 5; q++)
-                for (int h = 0; h < TB_X3_STEP; h += 16)
+                for (int h = 0; h < TB_X3_LEAVE; h += 16)
                     cross = step_of(cross, x, y, filled, pairs[q][0], pairs[q][1], l + h);
             sum += lead;
         }
@@ -178,7 +182,8 @@ static float chain(const float *a, const float *b, int k)
 
 void x3_model(const struct x3_problem *p, enum tb_x3_path path, float *c)
 {
-    const int planes = path == TB_X3_F16 ? 2 : 3, filled = (p->k + TB_X3_STEP - 1) / TB_X3_STEP * TB_X3_STEP;
+    const int planes = path == TB_X3_F16 ? 2 : 3,
+              filled = (p->k + TB_X3_STEP - 1) / TB_X3_STEP * TB_X3_STEP;
     const int top = planes == 2 ? TB_X3_TOP_F16 : TB_X3_TOP_BF16;
     const size_t k = (size_t)p->k, line = (size_t)planes * (size_t)filled;
     float *a = NULL, *b = NULL;
@@ -195,7 +200,8 @@ void x3_model(const struct x3_problem *p, enum tb_x3_path path, float *c)
             }
             const int e = tb_x3_exponent(most_of(p->a + (size_t)i * k, p->k), top) +
                           tb_x3_exponent(most_of(p->b + (size_t)j * k, p->k), top) - 2 * top;
-            *to = (float)ldexp((double)entry(b + (size_t)j * line, a + (size_t)i * line, filled, planes), e);
+            *to = (float)ldexp(
+                (double)entry(b + (size_t)j * line, a + (size_t)i * line, filled, planes), e);
         }
     free(a);
     free(b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The FP32 products on 16-bit planes of kernels/gemm_x3.cuh, bit by bit on the CPU: scaling, planes, the sums
- * of the tensor core as they were seen to be (perf/NOTES.md), promotion, fold, guard. For tests. */
+ * The FP32 products on 16-bit planes of kernels/gemm_x3.cuh, bit by bit on the CPU: scaling,
+ * planes, the sums of the tensor core as they were seen to be (perf/NOTES.md), promotion, fold,
+ * guard. For tests. */
 #ifndef TB_TESTS_X3_MODEL_H
 #define TB_TESTS_X3_MODEL_H
 

@@ -378,6 +378,13 @@ static void run_launch(struct tb_lane *lane, const struct op *op)
     ledger(lane, a, p.a, in_a, false, "kernel, A");
     ledger(lane, b, p.b, in_b, false, "kernel, B");
     ledger(lane, c, p.c, in_c, true, "kernel, C");
+    const size_t aside = kernel_scratch(row, &p);
+    if (aside > 0) {
+        struct block *scratch = block_of(p.scratch, aside, "kernel, scratch");
+        ledger(lane, scratch, p.scratch, aside, true, "kernel, scratch");
+        memset(host_of(scratch, p.scratch), 0xA5, aside);
+        red_check(scratch);
+    }
     const size_t elem = call_elem_bytes(row->ab), elem_c = call_elem_bytes(row->c);
     for (int64_t i = 0; i < p.batch; i++)
         sim_gemm(row->ab, row->c, &p, host_of(a, p.a) + (size_t)(i * p.stride_a) * elem,
@@ -839,6 +846,8 @@ static enum tb_status sim_launch(struct tb_lane *lane, int kernel,
         violation("kernel %s launched with other transposes", row->name);
     if (params->alist || params->blist || params->clist)
         violation("lists on the device are not simulated");
+    if (kernel_scratch(row, params) > 0 && !params->scratch)
+        violation("kernel %s launched without its area", row->name);
     struct op *op = op_new(lane, OP_LAUNCH);
     op->kernel = kernel;
     op->params = *params;

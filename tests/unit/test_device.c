@@ -698,7 +698,7 @@ static int alternatives(void)
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
         n += row->ab == first->ab && row->c == first->c && row->ta == first->ta &&
-             row->tb == first->tb;
+             row->tb == first->tb && row->family != TB_X3; /* which wants an area */
     }
     return n;
 }

@@ -432,12 +432,13 @@ static double bound(const struct tb_kernel *row, double k)
     const double links = is_complex(row->ab) ? 2 * TB_FOLD_COMPLEX : TB_FOLD;
     const double chain =
         compute == 0x1p-53 ? sqrt(f * k) : sqrt(fmin(f * k, links)) + sqrt(f * k / links);
-    if (row->family == TB_X3) /* leaves the tensor core every 16 of k, folds every 512 */
-        return 6 + 6 * 0.26 * (sqrt(fmin(k, 512) / 16) + sqrt(k / 512));
+    const double plain = (unit(row->c) > compute ? 1.0 : 0.0) +
+                         compute / unit(row->c) * (2.5 * f + 6 * 0.26 * chain);
+    if (row->family == TB_X3) /* out of the tensor core every 16 of k, folded every 512; or plain */
+        return fmax(plain, 6 + 6 * 0.26 * (sqrt(fmin(k, 512) / 16) + sqrt(k / 512)));
     if (row->family != TB_SIMT)
         return (unit(row->c) > compute ? 1.0 : 0.0) + compute / unit(row->c) * (5 + k / 8);
-    return (unit(row->c) > compute ? 1.0 : 0.0) +
-           compute / unit(row->c) * (2.5 * f + 6 * 0.26 * chain);
+    return plain;
 }
 
 struct stats {

@@ -21,6 +21,7 @@ struct tb_caps {
     bool strict;       /* asked for: sums by multiply-adds in the type of the call only */
     int64_t tile;      /* 0, or the side of a tile of C to force (tests on small shapes) */
     int64_t chunk;     /* 0, or bytes of a staging chunk to force (tests) */
+    int order; /* 0, or the order of a plan to force (tests): 1 squares, 2 parts of k first */
 };
 
 #endif

@@ -16,6 +16,8 @@
 
 static _Atomic(struct tb_driver *) driver_table;
 
+static void driver_claim(void);
+
 /* Names as the library exports them: cuda.h's macros are expanded before they become text. */
 #define DRIVER_TEXT(NAME) #NAME
 #define DRIVER_SYMBOL(FN) DRIVER_TEXT(FN)
@@ -69,6 +71,7 @@ enum tb_status driver_open(const struct tb_driver **out, char *why, size_t why_b
         *out = known;
         return TB_OK;
     }
+    driver_claim();
     /* The handle is never closed: the driver does not survive being unloaded. */
     void *handle = dlopen(DRIVER_NAME, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
@@ -97,7 +100,7 @@ enum tb_status driver_open(const struct tb_driver **out, char *why, size_t why_b
 
 struct driver_search {
     unsigned long long adds_known, adds;
-    bool found;
+    bool driver, runtime;
 };
 
 static int driver_look(struct dl_phdr_info *info, size_t size, void *data)
@@ -106,26 +109,50 @@ static int driver_look(struct dl_phdr_info *info, size_t size, void *data)
     (void)size;
     search->adds = info->dlpi_adds;
     if (search->adds == search->adds_known)
-        return 1; /* nothing was loaded since the last search, which found nothing */
+        return 1; /* nothing was loaded since the last search */
     const char *slash = strrchr(info->dlpi_name, '/');
     const char *file = slash ? slash + 1 : info->dlpi_name;
-    search->found = strncmp(file, "libcuda.so", strlen("libcuda.so")) == 0;
-    return search->found;
+    search->driver |= strncmp(file, "libcuda.so", strlen("libcuda.so")) == 0;
+    search->runtime |= strncmp(file, "libcudart.so", strlen("libcudart.so")) == 0;
+    return 0;
+}
+
+static _Atomic bool driver_mapped, driver_foreign, driver_loading;
+
+/* dlopen(RTLD_NOLOAD) would wait for a load in progress on another thread; the list of loaded
+ * objects is guarded by a lock that is held for instants only. */
+static void driver_scan(void)
+{
+    static _Atomic unsigned long long adds;
+    struct driver_search search = {.adds_known = atomic_load_explicit(&adds, memory_order_relaxed)};
+    const bool ours = atomic_load(&driver_loading);
+    dl_iterate_phdr(driver_look, &search);
+    if (search.driver && !ours && !atomic_load(&driver_mapped))
+        atomic_store(&driver_foreign, true);
+    if (search.runtime)
+        atomic_store(&driver_foreign, true);
+    if (search.driver)
+        atomic_store(&driver_mapped, true);
+    atomic_store_explicit(&adds, search.adds, memory_order_relaxed);
 }
 
 bool driver_is_mapped(void)
 {
-    /* dlopen(RTLD_NOLOAD) would wait for a load in progress on another thread; the list of loaded
-     * objects is guarded by a lock that is held for instants only. */
-    static _Atomic bool mapped;
-    static _Atomic unsigned long long adds;
-    if (atomic_load_explicit(&mapped, memory_order_relaxed))
-        return true;
-    struct driver_search search = {.adds_known = atomic_load_explicit(&adds, memory_order_relaxed)};
-    dl_iterate_phdr(driver_look, &search);
-    if (search.found)
-        atomic_store_explicit(&mapped, true, memory_order_relaxed);
-    else
-        atomic_store_explicit(&adds, search.adds, memory_order_relaxed);
-    return search.found;
+    if (!atomic_load_explicit(&driver_mapped, memory_order_relaxed))
+        driver_scan();
+    return atomic_load_explicit(&driver_mapped, memory_order_relaxed);
+}
+
+bool driver_is_shared(void)
+{
+    if (!atomic_load_explicit(&driver_foreign, memory_order_relaxed))
+        driver_scan();
+    return atomic_load_explicit(&driver_foreign, memory_order_relaxed);
+}
+
+/* Who was first: to be settled before we load the driver ourselves. */
+static void driver_claim(void)
+{
+    driver_scan();
+    atomic_store(&driver_loading, true);
 }

@@ -29,6 +29,9 @@ struct tb_exec_stats {
 enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
                         struct tb_undone *undone, struct tb_exec_stats *stats);
 
+/* Nothing can be run any more, whatever the call. */
+bool exec_broken(void);
+
 /* The next rectangle of C that was not written; false: no more. Allocates nothing. */
 bool undone_next(struct tb_undone *undone, struct tb_rect *rect);
 void undone_free(struct tb_undone *undone);

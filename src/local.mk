@@ -9,12 +9,13 @@ libtbcore_la_SOURCES = \
 	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/smem.h kernels/x3.h \
 	src/log.c src/log.h \
 	src/offload.c src/offload.h \
+	src/place.c src/place.h \
 	src/plan.c src/plan.h \
 	src/pool.c src/pool.h \
 	src/route.c src/route.h src/routines.def \
 	src/run.c src/run.h \
 	src/stage.c src/stage.h \
-	src/status.c src/status.h src/undone.c src/version.h
+	src/status.c src/status.h src/trace.c src/trace.h src/undone.c src/verify.c src/verify.h src/version.h
 
 # The device of this build: CUDA, or none. The tests' simulated one takes its place in libtileblas-sim.so.
 noinst_LTLIBRARIES += libtbdev.la

@@ -15,6 +15,7 @@
 struct tb_choice offload_choose(const struct tb_call *call, int (*cpu_threads)(void));
 
 struct tb_offload {
+    bool hung;             /* the device does not answer any more: nothing on it can be had */
     bool started;          /* false: nothing was written to C; the whole call is still to
                               be done */
     enum tb_reason reason; /* why, where not started or not finished */
@@ -22,9 +23,11 @@ struct tb_offload {
     struct tb_plan plan;
     struct tb_undone undone;
 };
-void offload_run(const struct tb_call *call, struct tb_offload *out);
+void offload_run(const struct tb_call *asked, struct tb_offload *out);
 /* The next rectangle of C the device could not finish; false: no more. */
 bool offload_undone(struct tb_offload *offload, struct tb_rect *rect);
+/* A result was found wrong: the device is off from now on. */
+void offload_distrust(const struct tb_call *call);
 void offload_done(struct tb_offload *offload); /* frees what offload_run() allocated */
 
 #endif

@@ -108,6 +108,8 @@ struct tb_choice route_choose(const struct tb_call *call, const struct tb_facts 
         return choice;
     if (!facts->has_kernel)
         return on_cpu(choice, TB_WHY_NO_KERNEL);
+    if (facts->far)
+        return on_cpu(choice, TB_WHY_OPERANDS);
     switch (facts->device) {
     case TB_DEVICE_ABSENT:
         return on_cpu(choice, TB_WHY_NO_DEVICE);
@@ -122,6 +124,8 @@ struct tb_choice route_choose(const struct tb_call *call, const struct tb_facts 
     }
     if (conf->route == TB_ROUTE_GPU)
         return (struct tb_choice){TB_ON_GPU, TB_WHY_FORCED, 0, 0};
+    if (facts->on_device) /* the CPU would have to copy them, there and back */
+        return (struct tb_choice){TB_ON_GPU, TB_WHY_OPERANDS, 0, 0};
     choice.est_cpu_ns = cpu_ns(call, facts);
     choice.est_gpu_ns = gpu_ns(call, facts);
     if (choice.est_gpu_ns * margin >= choice.est_cpu_ns)
@@ -141,7 +145,8 @@ bool route_is_final(enum tb_reason reason)
 
 double route_small_volume(const struct tb_conf *conf)
 {
-    if (conf->verbose > 0 || conf->route == TB_ROUTE_GPU)
+    const bool traced = conf->trace != NULL && conf->trace[0] != '\0';
+    if (conf->verbose > 0 || traced || conf->route == TB_ROUTE_GPU)
         return 0;
     if (conf->route == TB_ROUTE_CPU)
         return HUGE_VAL;

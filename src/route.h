@@ -24,6 +24,7 @@
     X(TB_WHY_FORKED, "forked")              /* child of a process that used the device */          \
     X(TB_WHY_NO_MEMORY, "no-device-memory") /* no plan fits into the budget */                     \
     X(TB_WHY_BUSY, "device-busy")           /* others had it, or its memory, for too long */       \
+    X(TB_WHY_OPERANDS, "device-operands")   /* they are on a device: ours, or another one */        \
     X(TB_WHY_NESTED, "nested")              /* the CPU BLAS came back through our door */          \
     X(TB_WHY_WIDE_LIBRARY,                                                                         \
       "wide-library")               /* 64-bit integers behind plain names: only forwarded */       \
@@ -68,6 +69,8 @@ enum tb_device_state {
 struct tb_facts {
     enum tb_device_state device;
     bool has_kernel; /* a device path exists for this call */
+    bool on_device;  /* an operand lies in device memory, none out of our reach */
+    bool far;        /* an operand lies on a device where our kernels cannot reach it */
     int cpu_threads; /* the CPU BLAS would use */
     struct tb_rates rates;
 };

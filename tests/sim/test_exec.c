@@ -116,6 +116,12 @@ Test(exec, every_type_in_tiles)
     every_type(false, "16", 4000000);
 }
 
+Test(exec, every_type_with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
+    every_type(false, "16", 4000000);
+}
+
 Test(exec, every_type_in_odd_tiles)
 {
     every_type(false, "5", 4000000);
@@ -207,6 +213,82 @@ Test(exec, areas_of_lanes_are_apart)
     undone_free(&undone);
     plan_free(&plan);
     product_close(&product);
+    device_down();
+}
+
+/* Operands in device, managed and pinned memory, with any of them elsewhere. */
+static void every_place(const char *tile, size_t memory, int64_t batch)
+{
+    static const enum tb_where places[] = {TB_HOST_PAGEABLE, TB_HOST_PINNED, TB_DEVICE, TB_MANAGED};
+    device_up(tile, "512", "4000000", true);
+    for (unsigned seed = 0; seed < 64 * 8; seed++) {
+        sim_seed(seed);
+        const unsigned t = seed / 64;
+        const struct spec spec = {
+            .ab = pairs[t].ab,
+            .c = pairs[t].c,
+            .ta = "NTC"[seed % 3],
+            .tb = "NTC"[seed / 3 % 3],
+            .m = 1 + seed % 31,
+            .n = 1 + seed % 23,
+            .k = 1 + seed % 17,
+            .gap = seed % 2,
+            .alpha = 1,
+            .beta = seed % 5 ? -1 : 0,
+            .batch = batch,
+            .lists = batch > 1 && seed % 2,
+            .share_a = batch > 1 && seed % 4 == 2,
+            .nan_c = seed % 5 == 0,
+            .seed = seed,
+            .where = {places[seed % 4], places[seed / 4 % 4], places[seed / 16 % 4]}};
+        try_spec(&spec, memory);
+    }
+    cr_expect_gt(sim_counts().follows, 0);
+    device_down();
+}
+
+Test(exec, every_place)
+{
+    every_place("0", 1 << 20, 1);
+}
+
+Test(exec, every_place_in_tiles)
+{
+    every_place("8", 1 << 20, 1);
+}
+
+Test(exec, every_place_with_little_memory)
+{
+    every_place("8", 9000, 1);
+}
+
+Test(exec, every_place_of_a_batch)
+{
+    every_place("0", 1 << 20, 7);
+}
+
+Test(exec, in_place_nothing_is_moved)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "512", "4000000", true);
+    struct spec spec = {.ab = TB_F64,
+                        .c = TB_F64,
+                        .ta = 'N',
+                        .tb = 'T',
+                        .m = 40,
+                        .n = 30,
+                        .k = 20,
+                        .gap = 3,
+                        .alpha = 1,
+                        .beta = 1,
+                        .where = {TB_DEVICE, TB_MANAGED, TB_DEVICE}};
+    product_open(&p, &spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    cr_expect_eq(sim_counts().launches, 1);
+    cr_expect_eq(sim_counts().copies_in + sim_counts().copies_out, 0);
+    product_close(&p);
     device_down();
 }
 
@@ -353,6 +435,18 @@ Test(faults, late)
     countdown(&fault_spec, SIM_FAIL_LATE, 1 << 20, false);
 }
 
+Test(faults, once_with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
+    countdown(&fault_spec, SIM_FAIL_ONCE, 1 << 20, false);
+}
+
+Test(faults, late_with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
+    countdown(&fault_spec, SIM_FAIL_LATE, 1 << 20, false);
+}
+
 Test(faults, once_with_little_memory)
 {
     countdown(&fault_spec, SIM_FAIL_ONCE, 6000, false);
@@ -361,6 +455,71 @@ Test(faults, once_with_little_memory)
 Test(faults, late_with_little_memory)
 {
     countdown(&fault_spec, SIM_FAIL_LATE, 6000, false);
+}
+
+/* Memory runs out at every place where it can: the call is right, and so is the next one. */
+Test(faults, memory)
+{
+    long n = 1;
+    for (bool more = true; more; n++) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", n % 2);
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_MEMORY, n);
+        const enum tb_status status = attempt(&p, 1 << 20, &rects);
+        more = sim_failed();
+        cr_expect(product_right(&p), "no memory at %ld, status %s", n, tb_status_text(status));
+        sim_fail(SIM_FAIL_NONE, 0);
+        pool_limit(4000000);
+        product_reset(&p);
+        cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK, "the call after %ld", n);
+        cr_expect(product_right(&p), "the call after %ld", n);
+        product_close(&p);
+        device_down();
+    }
+    cr_expect_gt(n, 30, "only %ld places", n);
+}
+
+/* The program resets the device between two calls: nothing of ours on it is touched any more. */
+Test(faults, reset)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    product_reset(&p);
+    usleep(20000); /* all threads idle */
+    sim_reset();
+    const long calls = sim_counts().calls;
+    pool_idle_ns = 1000000;
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
+    cr_expect(product_right(&p));
+    cr_expect(exec_broken());
+    product_reset(&p);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
+    cr_expect(product_right(&p));
+    usleep(20000);
+    cr_expect_eq(sim_counts().calls, calls, "%ld calls", sim_counts().calls - calls);
+    product_close(&p);
+    device_down();
+}
+
+/* The same in the middle of a call. */
+Test(faults, reset_midway)
+{
+    for (long n = 1; n < 200; n += 7) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", false);
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_EVER, n);
+        attempt(&p, 1 << 20, &rects);
+        cr_expect(product_right(&p), "reset at %ld", n);
+        product_close(&p);
+        device_down();
+    }
 }
 
 Test(faults, on_the_caller)
@@ -378,6 +537,17 @@ Test(faults, on_the_caller)
                                      .seed = 9};
     countdown(&spec, SIM_FAIL_ONCE, 1 << 20, true);
     countdown(&spec, SIM_FAIL_EVER, 1 << 20, true);
+}
+
+/* A C in device memory: every tile is old or new, none has beta twice. */
+Test(faults, in_place)
+{
+    struct spec spec = fault_spec;
+    spec.where[2] = TB_DEVICE;
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
+    countdown(&spec, SIM_FAIL_ONCE, 9000, false);
+    spec.where[0] = TB_HOST_PINNED;
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
 }
 
 Test(faults, batch)

@@ -629,6 +629,19 @@ static void where_is_it(void)
     CHECK(tb_dev()->where(plain, &where) == TB_OK && where == TB_HOST_PAGEABLE);
     CHECK(tb_dev()->where(pinned + 100, &where) == TB_OK && where == TB_HOST_PINNED);
     CHECK(tb_dev()->where((void *)(uintptr_t)(ptr + 511), &where) == TB_OK && where == TB_DEVICE);
+    setenv("FAKE_CUDA_OWNER", "1", 1);
+    CHECK(tb_dev()->where((void *)(uintptr_t)ptr, &where) == TB_OK && where == TB_DEVICE_FAR);
+    setenv("FAKE_CUDA_OWNER", "0", 1);
+    const struct tb_copy shape = {.width = 8, .rows = 4, .dst_pitch = 16, .src_pitch = 8};
+    const struct tb_copy back = {.width = 8, .rows = 4, .dst_pitch = 8, .src_pitch = 16};
+    char out[32], in[32];
+    for (size_t i = 0; i < sizeof out; i++)
+        out[i] = (char)i;
+    CHECK(tb_dev()->put((void *)(uintptr_t)ptr, out, shape) == TB_OK);
+    CHECK(tb_dev()->fetch(in, (void *)(uintptr_t)ptr, back) == TB_OK);
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    CHECK(tb_dev()->fetch(in, plain, back) == TB_DEVICE_FAULT);
+    CHECK(!tb_dev()->shared()); /* it was we who loaded the driver */
     CHECK(tb_dev()->unpin(pinned) == TB_OK);
     CHECK(tb_dev()->where(pinned + 100, &where) == TB_OK && where == TB_HOST_PAGEABLE);
 }

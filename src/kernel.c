@@ -64,12 +64,31 @@ enum { FOLD_F16 = 1, FOLD_BF16 = 1, FOLD_F32 = 1, FOLD_F64 = 0, FOLD_C32 = 1, FO
      999,                                                                                          \
      TB_SM80,                                                                                      \
      1},
+#define KERNEL_DMMA(NAME, AB, TA, TB, BM, BN, WM, WN, STAGES, BLOCKS_SM, RATE)                     \
+    {#NAME,                                                                                        \
+     TB_IMAGE_##AB##_MMA,                                                                          \
+     TB_##AB,                                                                                      \
+     TB_##AB,                                                                                      \
+     TA,                                                                                           \
+     TB,                                                                                           \
+     BM,                                                                                           \
+     BN,                                                                                           \
+     TB_DMMA_BK(BYTES_##AB),                                                                       \
+     TB_DMMA_THREADS(BM, BN, WM, WN),                                                              \
+     TB_DMMA_BYTES(BM, BN, STAGES),                                                                \
+     BLOCKS_SM,                                                                                    \
+     RATE,                                                                                         \
+     80,                                                                                           \
+     109,                                                                                          \
+     TB_DMMA,                                                                                      \
+     1},
 static const struct tb_kernel rows[] = {
 #include "../kernels/kernels.def"
 };
 #undef KERNEL
 #undef KERNEL_SM80
 #undef KERNEL_SM90
+#undef KERNEL_DMMA
 
 int kernel_count(void)
 {
@@ -94,6 +113,9 @@ static double tile_count(const struct tb_kernel *row, int64_t m, int64_t n, int6
 
 static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 {
+    /* Parts without FP64 for computing have its tensor cores too, slower than the plain way. */
+    if (row->family == TB_DMMA && caps->fp64_ratio > 4)
+        return false;
     /* A few bytes of static shared memory come on top (gemm_simt.cuh). */
     return caps->cc >= row->cc_min && caps->cc <= row->cc_max && row->smem + 64 <= caps->smem_block;
 }
@@ -114,6 +136,10 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 #define CLOCKS_OUT_OF_2    1480.0
 #define CLOCKS_OUT_SM80    9000.0
 #define CLOCKS_SUM(BM, BN) (4400.0 + 0.425 * (BM) * (BN))
+
+/* The same for the plain rows of FP64 types, whose other rows are reckoned in clocks too. */
+#define MADS_SIMT_F64      52.0
+#define MADS_SIMT_C64      13.0
 
 struct size {
     int64_t m, n, k, batch;
@@ -137,7 +163,10 @@ static double estimate_simt(const struct tb_kernel *row, int sms, const struct s
     if (share < row->blocks_sm)
         share += (row->blocks_sm - share) / 3;
     const double steps = (double)ceil_div(x->k, row->bk) * row->bk + 16;
-    return CLOCKS_START + share * row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
+    const double mads = row->ab == TB_F64   ? MADS_SIMT_F64
+                        : row->ab == TB_C64 ? MADS_SIMT_C64
+                                            : MADS_PER_CLOCK;
+    return CLOCKS_START + share * row->bm * row->bn * steps / mads * 100 / row->rate;
 }
 
 /* Blocks that share one tile of C and divide k, where tiles alone would leave most of the device
@@ -175,10 +204,50 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
            (split > 1 ? CLOCKS_SUM(row->bm, row->bn) : 0) + rounds * (sharing * clocks + out);
 }
 
+/* The FP64 tensor cores do 128 real products a clock. DMMA_BYTES: what L2 gives a multiprocessor in
+ * a clock; DMMA_OUT: the way out of a tile. */
+#define DMMA_PER_CLOCK 128.0
+#define DMMA_BYTES     22.0
+#define DMMA_OUT       3000.0
+
+/* The clocks of a product whose k `split` blocks of a cluster share. */
+static double dmma_clocks(const struct tb_kernel *row, int sms, const struct size *x, int split)
+{
+    const double bytes = row->ab == TB_C64 ? 16 : 8, products = row->ab == TB_C64 ? 4 : 1;
+    const double blocks = tile_count(row, x->m, x->n, x->batch) * split;
+    const double share = share_of(blocks, sms);
+    const double rounds = share_of(blocks, (double)sms * row->blocks_sm);
+    const double steps = (double)ceil_div(ceil_div(x->k, row->bk), split) * row->bk;
+    const double sums = (double)row->bm * row->bn * bytes;
+    const double compute =
+        share * row->bm * row->bn * products * steps / DMMA_PER_CLOCK * 100 / row->rate;
+    const double traffic =
+        blocks / sms * ((row->bm + row->bn) * steps * bytes + sums) / DMMA_BYTES;
+    const double out = DMMA_OUT + sums / 64 + (split > 1 ? 3000 + sums / 16 : 0);
+    return CLOCKS_START + (compute > traffic ? compute : traffic) + rounds * out;
+}
+
+/* Up to 8 blocks, each with four steps at least; the sums need room in shared memory. */
+static int dmma_split(const struct tb_kernel *row, const struct tb_caps *caps, const struct size *x)
+{
+    const int sms = caps->sms > 0 ? caps->sms : 1;
+    const int64_t steps = ceil_div(x->k, row->bk);
+    int best = 1;
+    if (caps->cc < 90 || (int64_t)row->bm * row->bn * (row->ab == TB_C64 ? 16 : 8) > row->smem)
+        return 1;
+    for (int split = 2; split <= 8 && steps / split >= 4; split++)
+        if (dmma_clocks(row, sms, x, split) < dmma_clocks(row, sms, x, best) &&
+            tile_count(row, x->m, x->n, x->batch) * split <= (double)sms * row->blocks_sm)
+            best = split;
+    return best;
+}
+
 static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
                        const struct size *x)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
+    if (row->family == TB_DMMA)
+        return dmma_clocks(row, sms, x, dmma_split(row, caps, x));
     return row->family == TB_SIMT ? estimate_simt(row, sms, x) : estimate_mma(row, sms, x);
 }
 
@@ -277,12 +346,15 @@ static void simt_grid(const struct tb_kernel *kernel, const struct tb_gemm_param
 void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
                    const struct tb_gemm_params *params, struct tb_launch *out)
 {
+    const struct size x = {params->m, params->n, params->k, params->batch};
     *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
     if (kernel->family != TB_SM90) {
         simt_grid(kernel, params, out->grid);
+        if (kernel->family == TB_DMMA)
+            out->cluster = (unsigned)dmma_split(kernel, caps, &x);
+        out->grid[0] *= out->cluster; /* few tiles, where k is divided */
         return;
     }
-    const struct size x = {params->m, params->n, params->k, params->batch};
     const int sms = caps->sms > 0 ? caps->sms : 1;
     const int split = split_of(kernel, sms, &x);
     out->cluster = (unsigned)(kernel->pair > 1 ? kernel->pair : split);

@@ -21,7 +21,7 @@ enum tb_image {
 
 /* How a row computes, and with it what it needs of the operands (kernel_accepts) and how it is
  * launched (kernel_launch, kernel_maps). */
-enum tb_family { TB_SIMT, TB_SM80, TB_SM90 };
+enum tb_family { TB_SIMT, TB_SM80, TB_SM90, TB_DMMA };
 
 struct tb_kernel {
     const char *name; /* symbol in its image */

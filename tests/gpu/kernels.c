@@ -394,7 +394,7 @@ static double bound(const struct tb_kernel *row, double k)
     const double f = is_complex(row->ab) ? 2 : 1;
     const double chain =
         compute == 0x1p-53 ? sqrt(f * k) : sqrt(fmin(f * k, TB_FOLD)) + sqrt(f * k / TB_FOLD);
-    if (row->family != TB_SIMT)
+    if (row->family == TB_SM80 || row->family == TB_SM90)
         return (unit(row->c) > compute ? 1.0 : 0.0) + compute / unit(row->c) * (5 + k / 8);
     return (unit(row->c) > compute ? 1.0 : 0.0) +
            compute / unit(row->c) * (2.5 * f + 6 * 0.26 * chain);

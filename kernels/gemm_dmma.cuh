@@ -40,13 +40,37 @@ __device__ inline void feed_8_or_zero(uint32_t to, const void *from, bool read)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(read ? 8 : 0) : "memory");
 }
-__device__ inline void feeds_commit()
+// Arrives at `bar` when what this thread has asked for so far is there.
+__device__ inline void feeds_arrive(uint32_t bar)
 {
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory");
 }
-template <int LEFT> __device__ inline void feeds_wait()
+__device__ inline void stage_arrive(uint32_t bar)
 {
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+    asm volatile("{\n"
+                 ".reg .b64 state;\n"
+                 "mbarrier.arrive.shared.b64 state, [%0];\n"
+                 "}" ::"r"(bar)
+                 : "memory");
+}
+__device__ inline void stage_init(uint32_t bar, uint32_t arrivals)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
+}
+__device__ inline void stage_wait(uint32_t bar, uint32_t parity)
+{
+#if __CUDA_ARCH__ >= 900
+    bar_wait(bar, parity);
+#else
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
+#endif
 }
 
 __device__ inline void load_pair(double &x, double &y, uint32_t at)
@@ -285,6 +309,7 @@ template <class E, bool TA, bool TB, int BM, int BN, int WM, int WN, int STAGES>
     using stored = typename E::stored;
     static constexpr int ELEM = sizeof(stored), BK = 128 / ELEM, WARPS_M = BM / WM, THREADS = BM / WM * (BN / WN) * 32;
     static constexpr int STAGE = (BM + BN) * 128, NI = WN / 16, NJ = WM / 16;
+    static_assert((STAGES & (STAGES - 1)) == 0, "the number of a step says its stage");
     static_assert(NI % 2 == 0, "the two copies of a block of B take turns");
     using tile_a = dmma_tile<E, BM, THREADS, !TA>;
     using tile_b = dmma_tile<E, BN, THREADS, TB>;
@@ -409,7 +434,7 @@ template <class E, bool TA, bool TB, int BM, int BN, int WM, int WN, int STAGES>
             kept = at;
         const int64_t all = (p.k + BK - 1) / BK, begin = all * rank / blocks, end = all * (rank + 1) / blocks;
         const int last = end * BK > p.k ? (int)(p.k % BK) : BK; // of k in the last step
-        int left = (int)(end - begin);                          // steps to multiply
+        const int steps = (int)(end - begin);
         tile_a a(item_base<const stored>(p.a, p.alist, p.stride_a, at.item), p.lda, at.i0, p.m, begin * BK);
         tile_b b(item_base<const stored>(p.b, p.blist, p.stride_b, at.item), p.ldb, at.j0, p.n, begin * BK);
         const uint32_t sign_a = (uint32_t)(p.op_a & 2) << 30, sign_b = (uint32_t)(p.op_b & 2) << 30;
@@ -420,52 +445,70 @@ template <class E, bool TA, bool TB, int BM, int BN, int WM, int WN, int STAGES>
         for (int n = 0; n < NI * NJ; n++)
             acc[n / NJ][n % NJ].clear();
 
-        auto feed = [&](uint32_t stage, int to_come) { // steps not yet fed
-            if (to_come > 1 || (to_come == 1 && last == BK)) {
-                a.feed(stage);
-                b.feed(stage + tile_a::BYTES);
-            } else if (to_come == 1) {
-                a.feed_last(stage, last);
-                b.feed_last(stage + tile_a::BYTES, last);
+        // Warps do not wait for each other but through the stages: one is `full` when every thread's part is there,
+        // and `empty`, to be fed again, when every warp has loaded the last of it.
+        __shared__ uint64_t barriers[2 * STAGES];
+        const uint32_t full = (uint32_t)__cvta_generic_to_shared(barriers), empty = full + 8 * STAGES;
+        if (threadIdx.x == 0)
+            for (int s = 0; s < STAGES; s++) {
+                stage_init(full + 8 * s, THREADS);
+                stage_init(empty + 8 * s, THREADS / 32);
             }
-            feeds_commit();
-        };
-        for (int s = 0; s < STAGES; s++)
-            feed(smem + s * STAGE, left - s);
-        feeds_wait<STAGES - 1>();
         __syncthreads();
+        auto feed = [&](int step) {
+            const int s = step % STAGES;
+            if (step >= steps)
+                return;
+            if (step >= STAGES)
+                stage_wait(empty + 8 * s, (step / STAGES - 1) & 1);
+            if (step < steps - 1 || last == BK) {
+                a.feed(smem + s * STAGE);
+                b.feed(smem + s * STAGE + tile_a::BYTES);
+            } else {
+                a.feed_last(smem + s * STAGE, last);
+                b.feed_last(smem + s * STAGE + tile_a::BYTES, last);
+            }
+            feeds_arrive(full + 8 * s);
+        };
+        for (int s = 0; s < STAGES - 1; s++)
+            feed(s);
+        stage_wait(full, 0);
 
         // A step takes the blocks of B one after the other, the next one underway; those of A stay. During the last
-        // block of B, the first of the next step and all of A come from the next stage.
+        // block of B, the first of the next step and all of A come from the next stage, and the stage of the step
+        // before is fed.
         dmma_block<E> x[2], y[NJ];
-        uint32_t now = smem;
-        x[0].template load<TB, true, tile_b::ROW_BYTES>(from_b, now, sign_b);
+        x[0].template load<TB, true, tile_b::ROW_BYTES>(from_b, smem, sign_b);
 #pragma unroll
         for (int j = 0; j < NJ; j++)
-            y[j].template load<!TA, false, tile_a::ROW_BYTES>(from_a, now + j * tile_a::NEXT_16, sign_a);
-        for (; left > 0; left--) {
+            y[j].template load<!TA, false, tile_a::ROW_BYTES>(from_a, smem + j * tile_a::NEXT_16, sign_a);
+        for (int step = 0; step < steps; step++) {
+            uint32_t now = smem + step % STAGES * STAGE;
 #pragma unroll
             for (int i = 0; i < NI; i++) {
-                const uint32_t done = now;
                 if (i == NI - 1) {
-                    feeds_wait<STAGES - 2>();
-                    __syncthreads(); // the next stage is there, and nobody needs this one any more
-                    now = now + STAGE == smem + STAGES * STAGE ? smem : now + STAGE;
+                    const int next = step + 1;
+                    __syncwarp();
+                    if (threadIdx.x % 32 == 0)
+                        stage_arrive(empty + 8 * (step % STAGES));
+                    if (next < steps)
+                        stage_wait(full + 8 * (next % STAGES), next / STAGES & 1);
+                    now = smem + next % STAGES * STAGE;
                 }
                 x[(i + 1) % 2].template load<TB, true, tile_b::ROW_BYTES>(
                     from_b, now + (i + 1) % NI * tile_b::NEXT_16, sign_b);
 #pragma unroll
                 for (int j = 0; j < NJ; j++) {
                     acc[i][j].add(x[i % 2], y[j]);
-                    if (i == NI - 1 && j == 0)
-                        feed(done, left - STAGES);
                     if (i == NI - 1)
-                        y[j].template load<!TA, false, tile_a::ROW_BYTES>(from_a, now + j * tile_a::NEXT_16, sign_a);
+                        y[j].template load<!TA, false, tile_a::ROW_BYTES>(
+                            from_a, now + j * tile_a::NEXT_16, sign_a);
+                    if (i == NI - 1 && j == 0)
+                        feed(step + STAGES - 1);
                 }
             }
         }
 
-        feeds_wait<0>();
         if (blocks > 1) {
             __syncthreads();
             publish(smem, acc);

@@ -37,8 +37,8 @@ static const char *dir;
 static CUlibrary libraries[TB_IMAGES];
 static enum tb_type type;
 static int elem, rounds = 3, bad;
-static CUdeviceptr heap;
-static size_t heap_bytes = (size_t)14 << 30;
+static CUdeviceptr heap, heap_c; /* A and B, never written; C */
+static size_t heap_bytes = (size_t)10 << 30;
 
 static CUfunction function_of(int i)
 {
@@ -216,15 +216,15 @@ static double shape(int ta, int tb, int m, int n, int k, int batch, int splits, 
     const int64_t lda = pitch(ta ? k : m, odd), ldb = pitch(tb ? n : k, odd), ldc = pitch(m, odd);
     const int64_t sa = lda * (ta ? m : k), sb = ldb * (tb ? k : n), sc = ldc * n;
     const size_t one_a = up256(sa * batch * elem), one_b = up256(sb * batch * elem),
-                 one_c = up256(sc * batch * elem), all = one_a + one_b + one_c;
+                 one_c = up256(sc * batch * elem), ab = one_a + one_b, all = ab + one_c;
     int copies = (int)((size_t)(120 << 20) / all) + 1, count = 1;
     copies = copies > COPIES ? COPIES : copies;
-    if (all * (size_t)copies > heap_bytes)
+    if (ab * (size_t)copies > heap_bytes || one_c * (size_t)copies > heap_bytes)
         return 0;
     for (int x = 0; x < copies; x++)
-        p[x] = (struct tb_gemm_params){.a = heap + (size_t)x * all,
-                                       .b = heap + (size_t)x * all + one_a,
-                                       .c = heap + (size_t)x * all + one_a + one_b,
+        p[x] = (struct tb_gemm_params){.a = heap + (size_t)x * ab,
+                                       .b = heap + (size_t)x * ab + one_a,
+                                       .c = heap_c + (size_t)x * one_c,
                                        .stride_a = sa,
                                        .stride_b = sb,
                                        .stride_c = sc,
@@ -316,6 +316,7 @@ static void open_all(void)
     CU(cuDevicePrimaryCtxRetain, &ctx, dev);
     CU(cuCtxSetCurrent, ctx);
     CU(cuMemAlloc, &heap, heap_bytes);
+    CU(cuMemAlloc, &heap_c, heap_bytes);
 }
 
 /* Numbers of U(-1, 1) everywhere. */

@@ -116,8 +116,8 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
     /* Parts without FP64 for computing have its tensor cores too, slower than the plain way. */
     if (row->family == TB_DMMA && caps->fp64_ratio > 4)
         return false;
-    /* A few bytes of static shared memory come on top (gemm_simt.cuh). */
-    return caps->cc >= row->cc_min && caps->cc <= row->cc_max && row->smem + 64 <= caps->smem_block;
+    /* A few bytes of static shared memory come on top. */
+    return caps->cc >= row->cc_min && caps->cc <= row->cc_max && row->smem + 256 <= caps->smem_block;
 }
 
 /* --- the estimate of time, in clocks of a multiprocessor ---

@@ -796,7 +796,7 @@ static CUlibrary images[TB_IMAGES];
 static int load(const struct tb_kernel *row, struct loaded *out)
 {
     CUkernel kernel;
-    if (caps.cc < row->cc_min || caps.cc > row->cc_max || row->smem + 64 > caps.smem_block)
+    if (caps.cc < row->cc_min || caps.cc > row->cc_max || row->smem + 256 > caps.smem_block)
         return 0;
     if (!images[row->image])
         CU(cuLibraryLoadData, &images[row->image], tb_images[row->image].start, NULL, NULL, 0, NULL,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The product of FP64 matrices, real and complex, by the FP64 tensor cores: C = alpha op(A) op(B) + beta C in
-// IEEE arithmetic, each sum one chain of multiply-adds (two chains of two products a step where complex). Tiles
-// of A and B come by asynchronous copies through a ring of stages in shared memory; any pitch, alignment and
-// list. From sm_90 on the blocks of a cluster may divide k. kernel.c decides where; rows of kernels.def.
+// IEEE arithmetic, each sum one chain of multiply-adds (two products a step where complex). Tiles of A and B come by
+// asynchronous copies through a ring of stages in shared memory; any pitch, alignment and list. From sm_90 on the
+// blocks of a cluster may divide k (kernel.c says where).
 //
 // Seen by the instruction, rows are columns of C (n) and columns are rows of C (m), so that a thread's
-// neighbouring sums are neighbours in memory.
+// neighbouring sums are neighbours in memory. Read from gemm_dmma::run() on.
 #pragma once
 
 #include "gemm_simt.cuh"
@@ -39,6 +39,14 @@ __device__ inline void feed_8(uint32_t to, const void *from, bool on)
 __device__ inline void feed_8_or_zero(uint32_t to, const void *from, bool read)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(read ? 8 : 0) : "memory");
+}
+__device__ inline void feeds_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int LEFT> __device__ inline void feeds_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 // Arrives at `bar` when what this thread has asked for so far is there.
 __device__ inline void feeds_arrive(uint32_t bar)
@@ -83,41 +91,34 @@ __device__ inline void load_one(double &x, uint32_t at)
     asm volatile("ld.shared.f64 %0, [%1];" : "=d"(x) : "r"(at) : "memory");
 }
 
-// d += x y. x: 16 rows, of this thread row g in [..][0] and g + 8 in [..][1] (g: a quarter of its lane); the
-// first index moves in k by 4. y: 8 columns, of this thread column g. d: rows g, g + 8; columns 2t, 2t + 1 (t: the
-// lane modulo 4). Before sm_90 it is made of products of 8 x 8 x 4.
+// d += x y over 4 S of k. x: 16 rows, of this thread row g in [..][0] and g + 8 in [..][1] (g: a quarter of its lane);
+// the first index moves in k by 4. y: 8 columns, of this thread column g. d: rows g, g + 8; columns 2t, 2t + 1 (t:
+// the lane modulo 4). Before sm_90 it is made of products of 8 x 8 x 4.
 __device__ inline void dmma_8x8x4(double &d0, double &d1, double x, double y)
 {
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                  : "+d"(d0), "+d"(d1)
                  : "d"(x), "d"(y));
 }
-__device__ inline void dmma(double (&d)[4], const double (&x)[4][2], const double (&y)[4])
+template <int S> __device__ inline void dmma(double (&d)[4], const double (&x)[S][2], const double (&y)[S])
 {
+    static_assert(S == 2 || S == 4, "8 or 16 of k");
 #if __CUDA_ARCH__ >= 900
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
-                 : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
-                 : "d"(x[0][0]), "d"(x[0][1]), "d"(x[1][0]), "d"(x[1][1]), "d"(x[2][0]), "d"(x[2][1]), "d"(x[3][0]),
-                   "d"(x[3][1]), "d"(y[0]), "d"(y[1]), "d"(y[2]), "d"(y[3]));
+    constexpr int T = S - 1, H = S / 2; // for S = 2 what S = 4 names is not used
+    if (S == 4)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
+                     "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
+                     : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+                     : "d"(x[0][0]), "d"(x[0][1]), "d"(x[1][0]), "d"(x[1][1]), "d"(x[H][0]), "d"(x[H][1]),
+                       "d"(x[T][0]), "d"(x[T][1]), "d"(y[0]), "d"(y[1]), "d"(y[H]), "d"(y[T]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                     "{%0, %1, %2, %3};"
+                     : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+                     : "d"(x[0][0]), "d"(x[0][1]), "d"(x[1][0]), "d"(x[1][1]), "d"(y[0]), "d"(y[1]));
 #else
 #pragma unroll
-    for (int s = 0; s < 4; s++) {
-        dmma_8x8x4(d[0], d[1], x[s][0], y[s]);
-        dmma_8x8x4(d[2], d[3], x[s][1], y[s]);
-    }
-#endif
-}
-__device__ inline void dmma(double (&d)[4], const double (&x)[2][2], const double (&y)[2])
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
-                 : "d"(x[0][0]), "d"(x[0][1]), "d"(x[1][0]), "d"(x[1][1]), "d"(y[0]), "d"(y[1]));
-#else
-#pragma unroll
-    for (int s = 0; s < 2; s++) {
+    for (int s = 0; s < S; s++) {
         dmma_8x8x4(d[0], d[1], x[s][0], y[s]);
         dmma_8x8x4(d[2], d[3], x[s][1], y[s]);
     }
@@ -215,33 +216,34 @@ template <class E, int WIDTH, int THREADS, bool ACROSS> class dmma_tile
     }
 };
 
-// 16 lines of one step of k: what a thread holds of them. `at` is what dmma_tile::place() said plus the distance
-// from there, `stage` where the tile begins. The order in which lines are taken is free as long as C agrees: so
-// loads are 16 bytes wide where the instruction takes both halves side by side.
-template <class E> struct dmma_block;
+// 16 lines by S quarters of a step of k (halves where complex): what a thread holds of them. `at` is what
+// dmma_tile::place() said, `stage` where the tile begins plus the distance of the lines. The order in which lines are
+// taken is free as long as C agrees: so loads are 16 bytes wide where the instruction takes both halves side by side.
+template <class E, int S> struct dmma_block;
 
-// k = 4s + t at f[s][e], of line g + 8e, or 2g + e where PAIRS and the tile lies ACROSS.
-template <> struct dmma_block<F64> {
-    double f[4][2];
+// k = 4 (FROM + s) + t at f[s][e], of line g + 8e, or 2g + e where PAIRS and the tile lies ACROSS.
+template <int S> struct dmma_block<F64, S> {
+    double f[S][2];
 
-    template <bool ACROSS, bool PAIRS, int ROW> __device__ void load(uint32_t at, uint32_t stage, uint32_t)
+    template <bool ACROSS, bool PAIRS, int ROW, int FROM> __device__ void load(uint32_t at, uint32_t stage, uint32_t)
     {
 #pragma unroll
-        for (int s = 0; s < 4; s++)
+        for (int s = 0; s < S; s++)
             if (ACROSS && PAIRS)
-                load_pair(f[s][0], f[s][1], at + stage + s * 4 * ROW);
+                load_pair(f[s][0], f[s][1], at + stage + (FROM + s) * 4 * ROW);
             else
 #pragma unroll
                 for (int e = 0; e < 2; e++)
-                    load_one(f[s][e], ACROSS ? (at ^ e * 64) + stage + s * 4 * ROW : (at ^ s * 32) + stage + e * 1024);
+                    load_one(f[s][e], ACROSS ? (at ^ e * 64) + stage + (FROM + s) * 4 * ROW
+                                             : (at ^ (FROM + s) * 32) + stage + e * 1024);
     }
 };
 
 // k = 4s + t of line g + 8e; the imaginary parts with the sign of op().
-template <> struct dmma_block<C64> {
+template <> struct dmma_block<C64, 2> {
     double re[2][2], im[2][2];
 
-    template <bool ACROSS, bool, int ROW> __device__ void load(uint32_t at, uint32_t stage, uint32_t sign)
+    template <bool ACROSS, bool, int ROW, int> __device__ void load(uint32_t at, uint32_t stage, uint32_t sign)
     {
 #pragma unroll
         for (int s = 0; s < 2; s++)
@@ -266,12 +268,15 @@ template <> struct dmma_sums<F64> {
     double d[2][4];
 
     __device__ void clear() { d[0][0] = d[0][1] = d[0][2] = d[0][3] = d[1][0] = d[1][1] = d[1][2] = d[1][3] = 0; }
-    __device__ void add(const dmma_block<F64> &x, const dmma_block<F64> &y)
+    template <int S> __device__ void add(const dmma_block<F64, S> &x, const dmma_block<F64, S> &y)
     {
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            const double part[4] = {y.f[0][e], y.f[1][e], y.f[2][e], y.f[3][e]};
-            dmma(d[e], x.f, part);
+            double part[S];
+#pragma unroll
+            for (int s = 0; s < S; s++)
+                part[s] = y.f[s][e];
+            dmma<S>(d[e], x.f, part);
         }
     }
     __device__ double at(int p, int v) const { return d[p / 2][p % 2 * 2 + v]; }
@@ -287,16 +292,16 @@ template <> struct dmma_sums<C64> {
         for (int i = 0; i < 8; i++)
             re[i / 4][i % 4] = im[i / 4][i % 4] = 0;
     }
-    __device__ void add(const dmma_block<C64> &x, const dmma_block<C64> &y)
+    __device__ void add(const dmma_block<C64, 2> &x, const dmma_block<C64, 2> &y)
     {
 #pragma unroll
         for (int e = 0; e < 2; e++) {
             const double r[2] = {y.re[0][e], y.re[1][e]}, i[2] = {y.im[0][e], y.im[1][e]};
             const double minus[2] = {-i[0], -i[1]};
-            dmma(re[e], x.re, r);
-            dmma(im[e], x.re, i);
-            dmma(re[e], x.im, minus);
-            dmma(im[e], x.im, r);
+            dmma<2>(re[e], x.re, r);
+            dmma<2>(im[e], x.re, i);
+            dmma<2>(re[e], x.im, minus);
+            dmma<2>(im[e], x.im, r);
         }
     }
     // v: the real part of the first row, its imaginary part, those of the second
@@ -305,12 +310,12 @@ template <> struct dmma_sums<C64> {
 
 // ---- the kernel ----
 
-template <class E, bool TA, bool TB, int BM, int BN, int WM, int WN, int STAGES> struct gemm_dmma {
+// ALONE: the block has its multiprocessor for itself.
+template <class E, bool TA, bool TB, int BM, int BN, int WM, int WN, int STAGES, bool ALONE> struct gemm_dmma {
     using stored = typename E::stored;
     static constexpr int ELEM = sizeof(stored), BK = 128 / ELEM, WARPS_M = BM / WM, THREADS = BM / WM * (BN / WN) * 32;
     static constexpr int STAGE = (BM + BN) * 128, NI = WN / 16, NJ = WM / 16;
-    static_assert((STAGES & (STAGES - 1)) == 0, "the number of a step says its stage");
-    static_assert(NI % 2 == 0, "the two copies of a block of B take turns");
+    static_assert(NI % 2 == 0 && NJ <= NI, "the two copies of a block of B take turns");
     using tile_a = dmma_tile<E, BM, THREADS, !TA>;
     using tile_b = dmma_tile<E, BN, THREADS, TB>;
     using sums = dmma_sums<E>;
@@ -416,37 +421,85 @@ template <class E, bool TA, bool TB, int BM, int BN, int WM, int WN, int STAGES>
         }
     }
 
-    static __device__ void run(const tb_gemm_params &p)
+    template <int FROM, int S>
+    static __device__ void load_x(dmma_block<E, S> &x, uint32_t at, uint32_t stage, uint32_t sign)
     {
-        extern __shared__ __align__(128) unsigned char dynamic[];
-        const uint32_t smem = (uint32_t)__cvta_generic_to_shared(dynamic);
-        uint32_t blocks = 1, rank = 0;
-#if __CUDA_ARCH__ >= 900
-        blocks = cluster_blocks(), rank = cluster_rank();
-#endif
-        const int64_t tiles = ((p.m + BM - 1) / BM) * ((p.n + BN - 1) / BN) * p.batch;
-        const int64_t t = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) / blocks;
-        if (t >= tiles)
-            return;
-        const tile_place at = place_tile(t, p, BM, BN);
-        __shared__ tile_place kept; // needed again at the end only
-        if (threadIdx.x == 0)
-            kept = at;
-        const int64_t all = (p.k + BK - 1) / BK, begin = all * rank / blocks, end = all * (rank + 1) / blocks;
-        const int last = end * BK > p.k ? (int)(p.k % BK) : BK; // of k in the last step
-        const int steps = (int)(end - begin);
-        tile_a a(item_base<const stored>(p.a, p.alist, p.stride_a, at.item), p.lda, at.i0, p.m, begin * BK);
-        tile_b b(item_base<const stored>(p.b, p.blist, p.stride_b, at.item), p.ldb, at.j0, p.n, begin * BK);
-        const uint32_t sign_a = (uint32_t)(p.op_a & 2) << 30, sign_b = (uint32_t)(p.op_b & 2) << 30;
-        const uint32_t from_a = tile_a::template place<false>(warp_row()),
-                       from_b = tile_b::template place<true>(warp_col()) + tile_a::BYTES;
-        sums acc[NI][NJ];
-#pragma unroll
-        for (int n = 0; n < NI * NJ; n++)
-            acc[n / NJ][n % NJ].clear();
+        x.template load<TB, true, tile_b::ROW_BYTES, FROM>(at, stage, sign);
+    }
+    template <int FROM, int S>
+    static __device__ void load_y(dmma_block<E, S> &y, uint32_t at, uint32_t stage, uint32_t sign)
+    {
+        y.template load<!TA, false, tile_a::ROW_BYTES, FROM>(at, stage, sign);
+    }
 
-        // Warps do not wait for each other but through the stages: one is `full` when every thread's part is there,
-        // and `empty`, to be fed again, when every warp has loaded the last of it.
+    // The way of a tile's operands.
+    struct way {
+        tile_a a;
+        tile_b b;
+        uint32_t smem, from_a, from_b; // the stages; where this lane reads in one
+        uint32_t sign_a, sign_b;       // of the imaginary parts
+        int steps, last;               // steps of k; how much of it there is in the last one
+
+        __device__ void feed(uint32_t stage, int step)
+        {
+            if (step < steps - 1 || (step == steps - 1 && last == BK)) {
+                a.feed(stage);
+                b.feed(stage + tile_a::BYTES);
+            } else if (step == steps - 1) {
+                a.feed_last(stage, last);
+                b.feed_last(stage + tile_a::BYTES, last);
+            }
+        }
+    };
+
+    // For blocks that share a multiprocessor: while one waits at its barrier, others multiply. A step takes the blocks
+    // of B one after the other, the next one underway; those of A stay. During the last block of B, the first of the
+    // next step and all of A come from the next stage.
+    static __device__ void multiply(way &w, sums (&acc)[NI][NJ])
+    {
+        dmma_block<E, BK / 4> x[2], y[NJ];
+        uint32_t now = w.smem;
+        for (int s = 0; s < STAGES; s++) {
+            w.feed(w.smem + s * STAGE, s);
+            feeds_commit();
+        }
+        feeds_wait<STAGES - 1>();
+        __syncthreads();
+        load_x<0>(x[0], w.from_b, now, w.sign_b);
+#pragma unroll
+        for (int j = 0; j < NJ; j++)
+            load_y<0>(y[j], w.from_a, now + j * tile_a::NEXT_16, w.sign_a);
+        for (int step = 0; step < w.steps; step++) {
+#pragma unroll
+            for (int i = 0; i < NI; i++) {
+                const uint32_t done = now;
+                if (i == NI - 1) {
+                    feeds_wait<STAGES - 2>();
+                    __syncthreads(); // the next stage is there, and nobody needs this one any more
+                    now = now + STAGE == w.smem + STAGES * STAGE ? w.smem : now + STAGE;
+                }
+                load_x<0>(x[(i + 1) % 2], w.from_b, now + (i + 1) % NI * tile_b::NEXT_16, w.sign_b);
+#pragma unroll
+                for (int j = 0; j < NJ; j++) {
+                    acc[i][j].add(x[i % 2], y[j]);
+                    if (i == NI - 1 && j == 0) {
+                        w.feed(done, step + STAGES);
+                        feeds_commit();
+                    }
+                    if (i == NI - 1)
+                        load_y<0>(y[j], w.from_a, now + j * tile_a::NEXT_16, w.sign_a);
+                }
+            }
+        }
+        feeds_wait<0>();
+    }
+
+    // For a block alone: warps do not wait for each other but through the stages. One is `full` when every thread's part
+    // is there, and `empty`, to be fed again, when every warp has loaded the last of it. A step goes in halves, with
+    // room for A of the next one; the second looks into the next stage and feeds that of the step before.
+    static __device__ void multiply_alone(way &w, sums (&acc)[NI][NJ])
+    {
+        static_assert(!ALONE || (STAGES & (STAGES - 1)) == 0, "the number of a step says its stage");
         __shared__ uint64_t barriers[2 * STAGES];
         const uint32_t full = (uint32_t)__cvta_generic_to_shared(barriers), empty = full + 8 * STAGES;
         if (threadIdx.x == 0)
@@ -457,66 +510,101 @@ template <class E, bool TA, bool TB, int BM, int BN, int WM, int WN, int STAGES>
         __syncthreads();
         auto feed = [&](int step) {
             const int s = step % STAGES;
-            if (step >= steps)
+            if (step >= w.steps)
                 return;
             if (step >= STAGES)
                 stage_wait(empty + 8 * s, (step / STAGES - 1) & 1);
-            if (step < steps - 1 || last == BK) {
-                a.feed(smem + s * STAGE);
-                b.feed(smem + s * STAGE + tile_a::BYTES);
-            } else {
-                a.feed_last(smem + s * STAGE, last);
-                b.feed_last(smem + s * STAGE + tile_a::BYTES, last);
-            }
+            w.feed(w.smem + s * STAGE, step);
             feeds_arrive(full + 8 * s);
         };
         for (int s = 0; s < STAGES - 1; s++)
             feed(s);
         stage_wait(full, 0);
-
-        // A step takes the blocks of B one after the other, the next one underway; those of A stay. During the last
-        // block of B, the first of the next step and all of A come from the next stage, and the stage of the step
-        // before is fed.
-        dmma_block<E> x[2], y[NJ];
-        x[0].template load<TB, true, tile_b::ROW_BYTES>(from_b, smem, sign_b);
+        dmma_block<E, BK / 8> x[2], y[2][NJ];
+        load_x<0>(x[0], w.from_b, w.smem, w.sign_b);
 #pragma unroll
         for (int j = 0; j < NJ; j++)
-            y[j].template load<!TA, false, tile_a::ROW_BYTES>(from_a, smem + j * tile_a::NEXT_16, sign_a);
-        for (int step = 0; step < steps; step++) {
-            uint32_t now = smem + step % STAGES * STAGE;
+            load_y<0>(y[0][j], w.from_a, w.smem + j * tile_a::NEXT_16, w.sign_a);
+        for (int step = 0; step < w.steps; step++) {
+            const uint32_t now = w.smem + step % STAGES * STAGE, then = w.smem + (step + 1) % STAGES * STAGE;
 #pragma unroll
             for (int i = 0; i < NI; i++) {
-                if (i == NI - 1) {
-                    const int next = step + 1;
+                if (i < NI - 1)
+                    load_x<0>(x[(i + 1) % 2], w.from_b, now + (i + 1) * tile_b::NEXT_16, w.sign_b);
+                else
+                    load_x<BK / 8>(x[(i + 1) % 2], w.from_b, now, w.sign_b);
+                if (i < NJ)
+                    load_y<BK / 8>(y[1][i], w.from_a, now + i * tile_a::NEXT_16, w.sign_a);
+#pragma unroll
+                for (int j = 0; j < NJ; j++)
+                    acc[i][j].add(x[i % 2], y[0][j]);
+            }
+            if (step + 1 < w.steps)
+                stage_wait(full + 8 * ((step + 1) % STAGES), (step + 1) / STAGES & 1);
+#pragma unroll
+            for (int i = 0; i < NI; i++) {
+                if (i < NI - 1)
+                    load_x<BK / 8>(x[(i + 1) % 2], w.from_b, now + (i + 1) * tile_b::NEXT_16, w.sign_b);
+                else
+                    load_x<0>(x[(i + 1) % 2], w.from_b, then, w.sign_b);
+                if (i < NJ)
+                    load_y<0>(y[0][i], w.from_a, then + i * tile_a::NEXT_16, w.sign_a);
+#pragma unroll
+                for (int j = 0; j < NJ; j++)
+                    acc[i][j].add(x[i % 2], y[1][j]);
+                if (i == NI - 2) {
                     __syncwarp();
                     if (threadIdx.x % 32 == 0)
                         stage_arrive(empty + 8 * (step % STAGES));
-                    if (next < steps)
-                        stage_wait(full + 8 * (next % STAGES), next / STAGES & 1);
-                    now = smem + next % STAGES * STAGE;
-                }
-                x[(i + 1) % 2].template load<TB, true, tile_b::ROW_BYTES>(
-                    from_b, now + (i + 1) % NI * tile_b::NEXT_16, sign_b);
-#pragma unroll
-                for (int j = 0; j < NJ; j++) {
-                    acc[i][j].add(x[i % 2], y[j]);
-                    if (i == NI - 1)
-                        y[j].template load<!TA, false, tile_a::ROW_BYTES>(
-                            from_a, now + j * tile_a::NEXT_16, sign_a);
-                    if (i == NI - 1 && j == 0)
-                        feed(step + STAGES - 1);
+                    feed(step + STAGES - 1);
                 }
             }
         }
+    }
 
+    static __device__ void run(const tb_gemm_params &p)
+    {
+        extern __shared__ __align__(128) unsigned char dynamic[];
+        __shared__ tile_place kept; // needed again at the end only; in registers it would cost the loop six
+        uint32_t blocks = 1, rank = 0; // that divide k
+#if __CUDA_ARCH__ >= 900
+        blocks = cluster_blocks(), rank = cluster_rank();
+#endif
+        const int64_t tiles = ((p.m + BM - 1) / BM) * ((p.n + BN - 1) / BN) * p.batch;
+        const int64_t t = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) / blocks;
+        if (t >= tiles)
+            return;
+        const tile_place at = place_tile(t, p, BM, BN);
+        if (threadIdx.x == 0)
+            kept = at;
+        const int64_t all = (p.k + BK - 1) / BK, begin = all * rank / blocks, end = all * (rank + 1) / blocks;
+        way w = {
+            {item_base<const stored>(p.a, p.alist, p.stride_a, at.item), p.lda, at.i0, p.m, begin * BK},
+            {item_base<const stored>(p.b, p.blist, p.stride_b, at.item), p.ldb, at.j0, p.n, begin * BK},
+            (uint32_t)__cvta_generic_to_shared(dynamic),
+            tile_a::template place<false>(warp_row()),
+            tile_b::template place<true>(warp_col()) + tile_a::BYTES,
+            (uint32_t)(p.op_a & 2) << 30,
+            (uint32_t)(p.op_b & 2) << 30,
+            (int)(end - begin),
+            end * BK > p.k ? (int)(p.k % BK) : BK,
+        };
+        sums acc[NI][NJ];
+#pragma unroll
+        for (int n = 0; n < NI * NJ; n++)
+            acc[n / NJ][n % NJ].clear();
+        if constexpr (ALONE)
+            multiply_alone(w, acc);
+        else
+            multiply(w, acc);
         if (blocks > 1) {
             __syncthreads();
-            publish(smem, acc);
+            publish(w.smem, acc);
 #if __CUDA_ARCH__ >= 900
             cluster_sync();
 #endif
         }
-        finish(p, kept, acc, smem, blocks, rank);
+        finish(p, kept, acc, w.smem, blocks, rank);
 #if __CUDA_ARCH__ >= 900
         if (blocks > 1)
             cluster_sync(); // others still read here

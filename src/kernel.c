@@ -117,7 +117,15 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
     if (row->family == TB_DMMA && caps->fp64_ratio > 4)
         return false;
     /* A few bytes of static shared memory come on top. */
-    return caps->cc >= row->cc_min && caps->cc <= row->cc_max && row->smem + 256 <= caps->smem_block;
+    return caps->cc >= row->cc_min && caps->cc <= row->cc_max &&
+           row->smem + 256 <= caps->smem_block;
+}
+
+static int bytes_of(enum tb_type type)
+{
+    static const int bytes[] = {
+        [TB_F16] = 2, [TB_BF16] = 2, [TB_F32] = 4, [TB_F64] = 8, [TB_C32] = 8, [TB_C64] = 16};
+    return bytes[type];
 }
 
 /* --- the estimate of time, in clocks of a multiprocessor ---
@@ -140,6 +148,17 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 /* The same for the plain rows of FP64 types, whose other rows are reckoned in clocks too. */
 #define MADS_SIMT_F64      52.0
 #define MADS_SIMT_C64      13.0
+
+/* The FP64 tensor cores do 128 real products a clock; the rest is fitted to what an H200 took for
+ * 50 shapes (perf/NOTES.md): how many of them a row whose rate is 100 does; what one warp on each
+ * quarter of a multiprocessor takes more than two; bytes of memory a multiprocessor gets in a
+ * clock; the way out of a tile, and what dividing k costs, plus so much for each byte of its sums.
+ */
+#define DMMA_PER_CLOCK     113.0
+#define DMMA_ALONE         1.26
+#define DMMA_MEMORY        23.5
+#define DMMA_OUT(SUMS)     (3000.0 + 0.055 * (SUMS))
+#define DMMA_SPLIT(SUMS)   (2200.0 + 0.09 * (SUMS))
 
 struct size {
     int64_t m, n, k, batch;
@@ -166,7 +185,8 @@ static double estimate_simt(const struct tb_kernel *row, int sms, const struct s
     const double mads = row->ab == TB_F64   ? MADS_SIMT_F64
                         : row->ab == TB_C64 ? MADS_SIMT_C64
                                             : MADS_PER_CLOCK;
-    return CLOCKS_START + share * row->bm * row->bn * steps / mads * 100 / row->rate;
+    const double out = mads == MADS_PER_CLOCK ? 0 : DMMA_OUT(row->bm * row->bn * bytes_of(row->ab));
+    return CLOCKS_START + share * row->bm * row->bn * steps / mads * 100 / row->rate + out;
 }
 
 /* Blocks that share one tile of C and divide k, where tiles alone would leave most of the device
@@ -204,40 +224,38 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
            (split > 1 ? CLOCKS_SUM(row->bm, row->bn) : 0) + rounds * (sharing * clocks + out);
 }
 
-/* The FP64 tensor cores do 128 real products a clock. DMMA_BYTES: what L2 gives a multiprocessor in
- * a clock; DMMA_OUT: the way out of a tile. */
-#define DMMA_PER_CLOCK 128.0
-#define DMMA_BYTES     22.0
-#define DMMA_OUT       3000.0
-
-/* The clocks of a product whose k `split` blocks of a cluster share. */
 static double dmma_clocks(const struct tb_kernel *row, int sms, const struct size *x, int split)
 {
-    const double bytes = row->ab == TB_C64 ? 16 : 8, products = row->ab == TB_C64 ? 4 : 1;
+    const double bytes = bytes_of(row->ab), products = row->ab == TB_C64 ? 4 : 1;
     const double blocks = tile_count(row, x->m, x->n, x->batch) * split;
     const double share = share_of(blocks, sms);
-    const double rounds = share_of(blocks, (double)sms * row->blocks_sm);
+    const double warps = (share < row->blocks_sm ? share : row->blocks_sm) * row->threads / 128.0;
     const double steps = (double)ceil_div(ceil_div(x->k, row->bk), split) * row->bk;
-    const double sums = (double)row->bm * row->bn * bytes;
-    const double compute =
+    const double sums = row->bm * row->bn * bytes;
+    const double m = (double)x->m, n = (double)x->n, k = (double)x->k;
+    double compute =
         share * row->bm * row->bn * products * steps / DMMA_PER_CLOCK * 100 / row->rate;
-    const double traffic =
-        blocks / sms * ((row->bm + row->bn) * steps * bytes + sums) / DMMA_BYTES;
-    const double out = DMMA_OUT + sums / 64 + (split > 1 ? 3000 + sums / 16 : 0);
-    return CLOCKS_START + (compute > traffic ? compute : traffic) + rounds * out;
+    if (warps < DMMA_ALONE)
+        compute *= DMMA_ALONE / warps;
+    const double memory = (double)x->batch * (m * k + k * n + m * n) * bytes / sms / DMMA_MEMORY;
+    return CLOCKS_START + (compute > memory ? compute : memory) +
+           share_of(blocks, (double)sms * row->blocks_sm) *
+               (DMMA_OUT(sums) + (split > 1 ? DMMA_SPLIT(sums) : 0));
 }
 
-/* Up to 8 blocks, each with four steps at least; the sums need room in shared memory. */
+/* Blocks of a cluster that share a tile and divide k: a power of two up to 8, each with four steps
+ * at least, if all run at once; the sums need room in shared memory. */
 static int dmma_split(const struct tb_kernel *row, const struct tb_caps *caps, const struct size *x)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
-    const int64_t steps = ceil_div(x->k, row->bk);
+    const double tiles = tile_count(row, x->m, x->n, x->batch);
+    const double room = (double)sms * row->blocks_sm;
     int best = 1;
-    if (caps->cc < 90 || (int64_t)row->bm * row->bn * (row->ab == TB_C64 ? 16 : 8) > row->smem)
+    if (caps->cc < 90 || row->bm * row->bn * bytes_of(row->ab) > row->smem)
         return 1;
-    for (int split = 2; split <= 8 && steps / split >= 4; split++)
-        if (dmma_clocks(row, sms, x, split) < dmma_clocks(row, sms, x, best) &&
-            tile_count(row, x->m, x->n, x->batch) * split <= (double)sms * row->blocks_sm)
+    for (int split = 2; split <= 8 && ceil_div(x->k, row->bk) / split >= 4; split *= 2)
+        if (tiles * split <= room * (split > 2 ? 0.85 : 1.0) &&
+            dmma_clocks(row, sms, x, split) < dmma_clocks(row, sms, x, best))
             best = split;
     return best;
 }
@@ -296,13 +314,6 @@ int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_pa
 
 /* --- launches ---
  */
-
-static int bytes_of(enum tb_type type)
-{
-    static const int bytes[] = {
-        [TB_F16] = 2, [TB_BF16] = 2, [TB_F32] = 4, [TB_F64] = 8, [TB_C32] = 8, [TB_C64] = 16};
-    return bytes[type];
-}
 
 /* What the tensor copy engine takes: addresses and pitches of whole 16 bytes, pitches below 2^40.
  */

@@ -39,9 +39,9 @@ void route_default_rates(const struct tb_caps *caps, struct tb_rates *out)
         .gpu = {[TB_F16] = 30e3,
                 [TB_BF16] = 30e3,
                 [TB_F32] = 40e3,
-                [TB_F64] = 22e3,
+                [TB_F64] = 44e3,
                 [TB_C32] = 40e3,
-                [TB_C64] = 22e3},
+                [TB_C64] = 44e3},
         .cpu = {[TB_F16] = 60,
                 [TB_BF16] = 60,
                 [TB_F32] = 85,
@@ -54,7 +54,9 @@ void route_default_rates(const struct tb_caps *caps, struct tb_rates *out)
         return;
     const double size =
         (double)caps->sms / 132 * (caps->clock_mhz > 0 ? caps->clock_mhz / 1980.0 : 1);
-    const double fp64 = caps->fp64_ratio > 0 ? 2.0 / caps->fp64_ratio : 1;
+    /* The FP64 tensor cores of Hopper are twice as fast as its plain units; others gain nothing. */
+    const double cores = caps->cc == 90 || caps->cc == 0 ? 1 : 0.5;
+    const double fp64 = cores * (caps->fp64_ratio > 0 ? 2.0 / caps->fp64_ratio : 1);
     for (int t = 0; t < TB_TYPES; t++)
         out->gpu[t] *= size * (t == TB_F64 || t == TB_C64 ? fp64 : 1);
 }

@@ -144,6 +144,7 @@ Test(kernel, tensor_cores_are_used_where_they_are)
     for (int t = 0; t < TYPES; t++)
         for (int op = 0; op < 4; op++) {
             const bool half = types[t].ab == TB_F16 || types[t].ab == TB_BF16;
+            const bool wide = types[t].ab == TB_F64 || types[t].ab == TB_C64;
             const int64_t sizes[][4] = {
                 {8192, 8192, 8192, 1}, {100, 100, 100, 1}, {1, 4096, 4096, 1}, {64, 64, 64, 10000}};
             for (int s = 0; s < 4; s++) {
@@ -154,12 +155,46 @@ Test(kernel, tensor_cores_are_used_where_they_are)
                                               x[1], x[2], x[3]);
                 const int old = kernel_choose(&turing, types[t].ab, types[t].c, op & 1, op >> 1,
                                               x[0], x[1], x[2], x[3]);
-                cr_assert_eq(kernel_row(on)->family, half ? TB_SM90 : TB_SIMT);
+                cr_assert_eq(kernel_row(on)->family, half ? TB_SM90 : wide ? TB_DMMA : TB_SIMT);
                 cr_assert_neq(kernel_row(off)->family, TB_SM90);
                 cr_assert(s > 0 || kernel_row(off)->family == (half ? TB_SM80 : TB_SIMT));
                 cr_assert_eq(kernel_row(old)->family, TB_SIMT);
             }
         }
+}
+
+/* Where FP64 is a token the plain rows win; without clusters nothing divides k. */
+Test(kernel, fp64_tensor_cores_are_for_parts_that_have_fp64)
+{
+    const struct tb_caps a100 = {.cc = 80, .sms = 108, .smem_block = 166912, .fp64_ratio = 2};
+    const enum tb_type fp64[2] = {TB_F64, TB_C64};
+    for (int t = 0; t < 2; t++) {
+        const int on = kernel_choose(&a100, fp64[t], fp64[t], true, false, 4096, 4096, 4096, 1);
+        const int off = kernel_choose(&ada, fp64[t], fp64[t], true, false, 4096, 4096, 4096, 1);
+        cr_assert_eq(kernel_row(on)->family, TB_DMMA);
+        cr_assert_eq(kernel_row(off)->family, TB_SIMT);
+    }
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = kernel_row(i);
+        if (row->family != TB_DMMA)
+            continue;
+        const struct tb_gemm_params deep = product(row, 64, 64, 65536, 1);
+        const struct tb_gemm_params many = product(row, 8192, 8192, 65536, 1);
+        struct tb_launch launch;
+        kernel_launch(row, &a100, &deep, &launch);
+        cr_assert_eq(launch.cluster, 1, "%s", row->name);
+        kernel_launch(row, &h200, &many, &launch);
+        cr_assert_eq(launch.cluster, 1, "%s", row->name);
+        kernel_launch(row, &h200, &deep, &launch);
+        cr_assert(launch.cluster >= 1 && launch.cluster <= 8, "%s", row->name);
+        cr_assert_eq(launch.grid[0] % launch.cluster, 0, "%s", row->name);
+        const int64_t tiles = (63 + row->bm) / row->bm * ((63 + row->bn) / row->bn);
+        cr_assert_eq(launch.grid[0] / launch.cluster, tiles, "%s", row->name);
+        const int sums = row->bm * row->bn * (row->ab == TB_C64 ? 16 : 8);
+        cr_assert(launch.cluster > 1 ? sums <= row->smem : sums > row->smem,
+                  "%s divides a deep k where the sums find room", row->name);
+        cr_assert(kernel_accepts(row, &deep));
+    }
 }
 
 Test(kernel, a_row_gets_only_operands_that_it_can_read)

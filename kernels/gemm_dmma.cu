@@ -11,7 +11,7 @@
     extern "C" __global__ void __launch_bounds__(TB_DMMA_THREADS(BM, BN, WM, WN), BLOCKS_SM)                  \
         NAME(const __grid_constant__ tb_gemm_params p)                                                      \
     {                                                                                                         \
-        tb::gemm_dmma<tb::AB, TA, TB, BM, BN, WM, WN, STAGES, BLOCKS_SM == 1>::run(p);                                     \
+        tb::gemm_dmma<tb::AB, TA, TB, BM, BN, WM, WN, STAGES, BLOCKS_SM == 1>::run(p);             \
     }
 #include "kernels.def"
 #endif

@@ -36,8 +36,14 @@ void fallback_xerbla(const struct tb_call *call, int info);
  * status 127. Does not return. */
 void fallback_missing(const char *name) __attribute__((noreturn));
 
-/* Threads the CPU BLAS would use now (its own answer, else the CPUs of the process). */
+/* Threads the CPU BLAS would use now for this caller (its own answer, else the CPUs he may use). */
 int fallback_threads(void);
+/* Sets them, where the library in use has a way; false: it has none. For `tileblas tune`. */
+bool fallback_set_threads(int threads);
+
+/* What the library in use calls itself, name and version; else its file name. "" before the first
+ * call. */
+void fallback_name(char *out, size_t room);
 
 /* Path of the CPU BLAS that serves dgemm_, for the log and `tileblas info`; "" before the first
  * call. */

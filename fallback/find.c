@@ -324,10 +324,39 @@ int fallback_threads(void)
     const struct tb_object *object = atomic_load(&in_use);
     const struct tb_kind *kind = object ? object_kind(object) : NULL;
     int threads = kind && kind->threads ? kind->threads() : 0;
+    if (threads > 1 && kind->serial && kind->serial())
+        return 1; /* it does not nest its threads into the caller's team */
     if (threads > 0)
         return threads;
     cpu_set_t cpus;
     if ((kind && kind->reference) || sched_getaffinity(0, sizeof cpus, &cpus) != 0)
         return 1;
     return CPU_COUNT(&cpus);
+}
+
+bool fallback_set_threads(int threads)
+{
+    const struct tb_object *object = atomic_load(&in_use);
+    const struct tb_kind *kind = object ? object_kind(object) : NULL;
+    if (!kind || !kind->set_threads)
+        return false;
+    kind->set_threads(threads);
+    return true;
+}
+
+/* Of what OpenBLAS says of itself only the name and the version: the processor it names is not the
+ * same in every process. */
+void fallback_name(char *out, size_t room)
+{
+    const struct tb_object *object = atomic_load(&in_use);
+    const char *path = object ? object->path : "", *slash = strrchr(path, '/');
+    const char *config = object ? object_kind(object)->config : NULL;
+    const char *space = config ? strchr(config, ' ') : NULL;
+    if (!space) {
+        snprintf(out, room, "%s", slash ? slash + 1 : path);
+        return;
+    }
+    const int length = (int)(space - config + 1) + (int)strcspn(space + 1, " ");
+    snprintf(out, room, "%.*s%s", length, config,
+             strstr(config, "USE_OPENMP") ? " with OpenMP" : "");
 }

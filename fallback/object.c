@@ -136,6 +136,13 @@ static void describe(const struct tb_object *object, struct tb_kind *out)
                                           "MKL_Get_Max_Threads",
                                           "bli_thread_get_num_threads",
                                           NULL};
+    static const char *const set[] = {"openblas_set_num_threads",
+                                      "openblas_set_num_threads64_",
+                                      "scipy_openblas_set_num_threads",
+                                      "scipy_openblas_set_num_threads64_",
+                                      "MKL_Set_Num_Threads",
+                                      "bli_thread_set_num_threads",
+                                      NULL};
     const char *config = openblas_config(object);
     out->openblas_version = parse_version(config);
     out->wide = detect_wide(object, config);
@@ -143,6 +150,10 @@ static void describe(const struct tb_object *object, struct tb_kind *out)
     out->mkl = mark(object, "mkl_get_version") || mark(object, "MKL_Get_Version") ||
                strncmp(base_name(object->path), "libmkl_", 7) == 0;
     out->threads = (int (*)(void))first_mark(object, threads);
+    out->set_threads = (void (*)(long))first_mark(object, set);
+    out->config = config;
+    if (out->mkl || (config && strstr(config, "USE_OPENMP")))
+        out->serial = (int (*)(void))(uintptr_t)dlsym(RTLD_DEFAULT, "omp_in_parallel");
 }
 
 const struct tb_kind *object_kind(const struct tb_object *object)

@@ -26,6 +26,9 @@ struct tb_kind {
     bool mkl;
     int openblas_version; /* 331 for 0.3.31, 10203 for 1.2.3, 0 unless it is OpenBLAS */
     int (*threads)(void); /* how many it would use now, or NULL */
+    void (*set_threads)(long);
+    int (*serial)(void); /* non-zero: the caller is in a parallel region, where it uses one */
+    const char *config;  /* what OpenBLAS says of itself, or NULL */
 };
 
 /* Found out at the first question, partly by asking the library. It may then call names of its own

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 #include "kparams.h"
+#include "order.h"
 #include "tile.cuh"
 
 namespace tb {
@@ -22,14 +23,8 @@ struct tile_place {
 __device__ inline tile_place place_tile(int64_t t, const tb_gemm_params &p, int64_t bm, int64_t bn)
 {
     const int64_t rows = (p.m + bm - 1) / bm, cols = (p.n + bn - 1) / bn;
-    const int64_t item = t / (rows * cols);
-    t -= item * (rows * cols);
-    const int64_t band = t / (BAND * cols);
-    t -= band * (BAND * cols);
-    const int64_t left = rows - band * BAND;
-    const int64_t height = left < BAND ? left : BAND;
-    const int64_t col = t / height;
-    return {item, (band * BAND + t - col * height) * bm, col * bn};
+    const tb_order64_place at = tb_order64(t, rows, cols, BAND);
+    return {at.item, at.row * bm, at.col * bn};
 }
 
 // Where product `item` has a matrix. That it is global memory must be said: the compiler sees a number.

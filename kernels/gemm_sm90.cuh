@@ -10,6 +10,7 @@
 
 #include "elem.cuh"
 #include "kparams.h"
+#include "order.h"
 #include "ptx.cuh"
 #include "smem.h"
 
@@ -68,13 +69,8 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES, int PA
     static __device__ place find(const tb_gemm_params &p, uint32_t t, uint32_t rank)
     {
         const uint32_t rows = (uint32_t)((p.m + BM - 1) / BM), cols = (uint32_t)((p.n + BN * PAIR - 1) / (BN * PAIR));
-        const uint32_t item = t / (rows * cols);
-        t -= item * (rows * cols);
-        const uint32_t high = (uint32_t)p.way >> TB_WAY_BAND, band = t / (high * cols);
-        t -= band * (high * cols);
-        const uint32_t left = rows - band * high, height = left < high ? left : high;
-        const uint32_t col = t / height;
-        return {(int)((band * high + t - col * height) * BM), (int)((PAIR == 2 ? 2 * col + rank : col) * BN), (int)item};
+        const tb_order32_place at = tb_order32(t, rows, cols, (uint32_t)p.way >> TB_WAY_BAND);
+        return {(int)(at.row * BM), (int)((PAIR == 2 ? 2 * at.col + rank : at.col) * BN), (int)at.item};
     }
 
     // One box of ROWS lines, or the blocks of 64 it consists of.

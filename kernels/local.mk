@@ -2,9 +2,10 @@
 # says about registers and spills is kept beside each fatbin.
 kernel_sources = $(srcdir)/kernels/gemm_simt.cu $(srcdir)/kernels/gemm_simt.cuh \
 	$(srcdir)/kernels/elem.cuh $(srcdir)/kernels/tile.cuh $(srcdir)/kernels/smem.h \
-	$(srcdir)/kernels/kparams.h $(srcdir)/kernels/kernels.def
+	$(srcdir)/kernels/kparams.h $(srcdir)/kernels/order.h $(srcdir)/kernels/kernels.def
 sm90_sources = $(srcdir)/kernels/gemm_sm90.cu $(srcdir)/kernels/gemm_sm90.cuh $(srcdir)/kernels/ptx.cuh \
-	$(srcdir)/kernels/elem.cuh $(srcdir)/kernels/smem.h $(srcdir)/kernels/kparams.h $(srcdir)/kernels/kernels.def
+	$(srcdir)/kernels/elem.cuh $(srcdir)/kernels/smem.h $(srcdir)/kernels/kparams.h $(srcdir)/kernels/order.h \
+	$(srcdir)/kernels/kernels.def
 sm80_sources = $(kernel_sources) $(srcdir)/kernels/gemm_sm80.cuh
 dmma_sources = $(kernel_sources) $(srcdir)/kernels/gemm_dmma.cuh $(srcdir)/kernels/ptx.cuh
 NVCCFLAGS = -O3

@@ -2,8 +2,9 @@
  * The error of every kernel row beside OpenBLAS, cuBLAS and one chain of multiply-adds, all on the
  * same data: each entry against a reference in higher precision, over three seeds and about 1e5
  * entries. Every row of ours ends with a verdict: what the library promises is kept, or not.
- *   accuracy [-o FILE] [-q] [-t TYPES]    -q: k up to 1024; TYPES: letters of s d c z h b H B (H,
- * B: FP32 result) */
+ *   accuracy [-o FILE] [-q] [-t TYPES] [-k FROM-TO] [-d DISTS] [-l SECONDS]
+ * -q: k up to 1024; TYPES: letters of s d c z h b H B (H, B: FP32 result); DISTS: a comma list.
+ * What the time given with -l leaves out is a row "not run". */
 #include "perf.h"
 
 #include <dlfcn.h>
@@ -49,7 +50,10 @@ static struct {
     double *wide_a, *wide_b; /* rows of A, columns of B, one behind the other */
     struct data_error part[SIDE][PROVIDERS];
     FILE *out;
-} acc;
+    int64_t k_min, k_max;
+    const char *dists; /* NULL: all */
+    uint64_t end_ns;   /* 0: none */
+} acc = {.k_min = 1, .k_max = 16384};
 
 /* --- providers
  * ------------------------------------------------------------------------------------------- */
@@ -338,10 +342,26 @@ static void accuracy_write(enum data_dist dist)
     fflush(acc.out);
 }
 
-static void accuracy_type_run(int64_t k_max)
+static bool accuracy_wants(const char *dist)
 {
-    for (acc.k = 1; acc.k <= k_max; acc.k *= 4)
+    const size_t n = strlen(dist);
+    for (const char *at = acc.dists; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, dist, n) == 0 && (at[n] == 0 || at[n] == ','))
+            return true;
+    return !acc.dists;
+}
+
+static void accuracy_type_run(void)
+{
+    for (acc.k = 1; acc.k <= acc.k_max; acc.k *= 4)
         for (int dist = 0; dist < DATA_DISTS; dist++) {
+            if (acc.k < acc.k_min || !accuracy_wants(data_dist_names[dist]))
+                continue;
+            if (acc.end_ns && table_now_ns() > acc.end_ns) {
+                fprintf(acc.out, "%s,%s,%s,%lld,all,0,0,0,0,not run,\"the time given was over\"\n",
+                        table_facts(), acc.type->routine, data_dist_names[dist], (long long)acc.k);
+                continue;
+            }
             table_progress("%s k %lld %s", acc.type->routine, (long long)acc.k,
                            data_dist_names[dist]);
             accuracy_providers();
@@ -354,12 +374,12 @@ static void accuracy_type_run(int64_t k_max)
         }
 }
 
-static void accuracy_open(int64_t k_max)
+static void accuracy_open(void)
 {
     char why[200];
     const struct tb_dev_ops *dev = tb_dev();
     int devices;
-    const size_t bytes = (size_t)(SIDE * k_max) * 16;
+    const size_t bytes = (size_t)(SIDE * acc.k_max) * 16;
     acc.openblas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     acc.gpu = gpu_open(why, sizeof why) && dev && dev->count(&devices) == TB_OK &&
               dev->open(0, &acc.caps) == TB_OK && dev->bind() == TB_OK &&
@@ -372,30 +392,36 @@ static void accuracy_open(int64_t k_max)
 int main(int argc, char **argv)
 {
     const char *path = NULL, *types = "sdczhbHB";
-    int64_t k_max = 16384;
+    long long from = 1, to = 16384;
     int option;
-    while ((option = getopt(argc, argv, "o:qt:")) != -1) {
+    while ((option = getopt(argc, argv, "o:qt:k:d:l:")) != -1) {
         if (option == 'o')
             path = optarg;
         else if (option == 'q')
-            k_max = 1024;
+            to = 1024;
         else if (option == 't')
             types = optarg;
-        else
+        else if (option == 'd')
+            acc.dists = optarg;
+        else if (option == 'l')
+            acc.end_ns = table_now_ns() + (uint64_t)(atof(optarg) * 1e9);
+        else if (option != 'k' || sscanf(optarg, "%lld-%lld", &from, &to) != 2)
             return 2;
     }
+    acc.k_min = from;
+    acc.k_max = to;
     acc.out = path ? fopen(path, "w") : stdout;
     if (!acc.out) {
         fprintf(stderr, "%s: cannot be written\n", path);
         return 2;
     }
-    accuracy_open(k_max);
+    accuracy_open();
     fprintf(acc.out, "%s,routine,dist,k,provider,err_max_u,err_rms_u,entries,bad,verdict,note\n",
             table_facts_head());
     for (size_t i = 0; i < sizeof accuracy_types / sizeof accuracy_types[0]; i++)
         if (strchr(types, accuracy_types[i].letter)) {
             acc.type = &accuracy_types[i];
-            accuracy_type_run(k_max);
+            accuracy_type_run();
         }
     table_progress(acc.broken ? "a promise is BROKEN\n" : "done\n");
     return acc.broken;

@@ -68,8 +68,8 @@ static int bench_usage(void)
             "usage: bench [-o FILE] [-r SAMPLES] [-t MS_PER_PROVIDER] [-l SECONDS] [-p PROVIDERS]\n"
             "             [-b LIBTILEBLAS] [-n] CASES...\n"
             "-p takes a comma list: ours, ours-gpu, ours-tf32, ours:NAME or ours:all (kernels),\n"
-            "openblas, nvblas, nvblas-autopin, cublasxt, cublas, cublas-tf32. -n only reads the "
-            "cases.\n");
+            "openblas, nvblas, nvblas-autopin, cublasxt, cublas, cublas-tf32, triton, "
+            "triton-tf32. -n only\nreads the cases.\n");
     return 2;
 }
 
@@ -122,6 +122,7 @@ int main(int argc, char **argv)
         snprintf(bench.kernel_why, sizeof bench.kernel_why, "%s", why);
     for (int i = optind; i < argc; i++)
         cases_read(argv[i], bench_case, NULL);
+    triton_close();
     host_close();
     table_progress("%d cases in %.0f s\n", bench.done,
                    (double)(table_now_ns() - bench.start_ns) * 1e-9);

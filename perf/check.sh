@@ -45,6 +45,11 @@ if command -v python3 > /dev/null; then
             '! python3 "$TB_SRCDIR/perf/compare.py" "$csv" "$work/$kind.csv" > "$work/$kind.txt"'
         expect "compare: $kind goes unnamed" grep -q "^$kind" "$work/$kind.txt"
     done
+    head='date,cpu,cpus,gpu,sms,driver,routine,trans,class,m,n,k,kernel,status,ms,ms_min,ms_max,best,chosen,note'
+    row='2026-01-01T00:00Z,x,1,y,1,1,sgemm,nn,middle,9,9,9'
+    printf '%s\n' "$head" "$row,big,ok,1.5,1,2,0,1," "$row,small,ok,1.25,1,2,1,0," > "$work/tune.csv"
+    expect "report of tune" python3 "$TB_SRCDIR/perf/report.py" -o "$work/tune.html" "$csv" "$work/tune.csv"
+    expect "the report hides a bad choice" grep -q '<td>small</td><td>big</td><td>1.20</td>' "$work/tune.html"
     expect "report" python3 "$TB_SRCDIR/perf/report.py" -o "$work/report.html" "$csv" "$work/out.csv"
     expect "the report lacks a wrong row" grep -q 'class=bad' "$work/report.html"
 else

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The kernel level: operands on the device, our kernels (each row of kernels.def that fits, and the
- * one the library would choose) and cuBLAS in turns, a few milliseconds each, timed by device
- * events. Every set of operands is used once before the first comes round again, and together they
- * exceed L2 twice. Afterwards each provider computes into a C full of NaN, which is checked. */
+ * one the library would choose), cuBLAS and Triton in turns, a few milliseconds each, timed by
+ * device events. Every set of operands is used once before the first comes round again, and
+ * together they exceed L2 twice. Afterwards each provider computes into a C full of NaN, which is
+ * checked. */
 #include "perf.h"
 
 #include <math.h>
@@ -12,7 +13,13 @@
 #include "../src/kernel.h"
 
 enum { KERNEL_PROVIDERS = 32, KERNEL_SETS = 64, KERNEL_REPS = 64, KERNEL_SAMPLES = 24 };
-enum { KERNEL_CUBLAS = -1, KERNEL_CUBLAS_TF32 = -2, KERNEL_MISSING = -3 };
+enum {
+    KERNEL_CUBLAS = -1,
+    KERNEL_CUBLAS_TF32 = -2,
+    KERNEL_MISSING = -3,
+    KERNEL_TRITON = -4,
+    KERNEL_TRITON_TF32 = -5
+};
 
 static struct {
     struct tb_caps caps;
@@ -69,7 +76,7 @@ bool kernel_open(struct perf_options *options, char *why, size_t bytes)
         snprintf(why, bytes, "%s", gpu_error());
         return false;
     }
-    kernel.bytes = (size_t)6 << 30;
+    kernel.bytes = (size_t)14 << 30;
     while (kernel.bytes > available / 2)
         kernel.bytes /= 2;
     kernel.seed = table_now_ns();
@@ -164,9 +171,79 @@ static bool kernel_run(const struct kernel_job *job, struct kernel_provider *p, 
     return false;
 }
 
+static bool kernel_is_triton(const struct kernel_provider *p)
+{
+    return p->row == KERNEL_TRITON || p->row == KERNEL_TRITON_TF32;
+}
+
+static bool kernel_is_tf32(const struct kernel_provider *p)
+{
+    return p->row == KERNEL_CUBLAS_TF32 || p->row == KERNEL_TRITON_TF32;
+}
+
+/* False where the answer is not "ok ..."; then the note says why, and the status what that means.
+ */
+static bool kernel_ask_triton(struct kernel_provider *p, const char *line, char *answer,
+                              size_t bytes)
+{
+    static const char *const kinds[] = {"absent", "missing", "failed"};
+    triton_ask(line, answer, bytes);
+    if (strncmp(answer, "ok", 2) == 0)
+        return true;
+    p->status = "failed";
+    for (int i = 0; i < 3; i++)
+        if (strncmp(answer, kinds[i], strlen(kinds[i])) == 0)
+            p->status = kinds[i];
+    snprintf(p->note, sizeof p->note, "%.150s", strchr(answer, ' ') ? strchr(answer, ' ') + 1 : "");
+    return false;
+}
+
+/* Names the case to that process; it makes operands of the same kind. */
+static bool kernel_begin_triton(const struct kernel_job *job, struct kernel_provider *p)
+{
+    const struct perf_case *x = job->item;
+    char line[120], answer[200];
+    if (x->alpha != 1 || x->beta != 0 || x->dist != DATA_SIGNED) {
+        p->status = "absent";
+        snprintf(p->note, sizeof p->note, "alpha = 1, beta = 0, U(-1,1) only");
+        return false;
+    }
+    snprintf(line, sizeof line, "case %s %d %s %lld %lld %lld", x->routine, kernel_is_tf32(p),
+             x->trans, (long long)x->m, (long long)x->n, (long long)x->k);
+    if (!kernel_ask_triton(p, line, answer, sizeof answer))
+        return false;
+    snprintf(p->note, sizeof p->note, "%.150s", answer[2] ? answer + 3 : "");
+    return true;
+}
+
+static double kernel_sample_triton(struct kernel_provider *p)
+{
+    char line[40], answer[200];
+    double ms = -1;
+    snprintf(line, sizeof line, "run %d %d", kernel_is_tf32(p), p->inner);
+    if (!kernel_ask_triton(p, line, answer, sizeof answer) || sscanf(answer, "ok %lf", &ms) != 1)
+        return -1;
+    return ms;
+}
+
+static bool kernel_check_triton(struct kernel_provider *p)
+{
+    char line[40], answer[200];
+    double max, sum2;
+    long long entries, bad;
+    snprintf(line, sizeof line, "check %d", kernel_is_tf32(p));
+    if (!kernel_ask_triton(p, line, answer, sizeof answer) ||
+        sscanf(answer, "ok %lf %lf %lld %lld", &max, &sum2, &entries, &bad) != 4)
+        return false;
+    p->error = (struct data_error){max, sum2, entries, bad};
+    return true;
+}
+
 /* One sample: `inner` calls, each on the next set. Milliseconds of one, negative on failure. */
 static double kernel_sample(struct kernel_job *job, struct kernel_provider *p)
 {
+    if (kernel_is_triton(p))
+        return kernel_sample_triton(p);
     if (!gpu_timer_start(&kernel.timer))
         return -1;
     for (int i = 0; i < p->inner; i++) {
@@ -287,7 +364,7 @@ static int kernel_list(const struct kernel_job *job, const struct perf_options *
     snprintf(p->name, sizeof p->name, "ours");
     snprintf(p->note, sizeof p->note, "%s",
              chosen < 0 ? "no kernel fits" : kernel_row(chosen)->name);
-    for (int i = 0; i < kernel_count() && n < KERNEL_PROVIDERS - 2; i++) {
+    for (int i = 0; i < kernel_count() && n < KERNEL_PROVIDERS - 4; i++) {
         const struct tb_kernel *row = kernel_row(i);
         char name[48];
         snprintf(name, sizeof name, "ours:%.40s", row->name);
@@ -310,6 +387,15 @@ static int kernel_list(const struct kernel_job *job, const struct perf_options *
         snprintf(p->name, sizeof p->name, "%s", name);
         snprintf(p->note, sizeof p->note, "%s", kernel.cublas_why);
     }
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "triton-tf32" : "triton";
+        const bool has = job->ab == TB_F32 || job->ab == TB_F16 || job->ab == TB_BF16;
+        if (!has || (i && job->ab != TB_F32) || !perf_wants(options, name))
+            continue;
+        p = &out[n++];
+        *p = (struct kernel_provider){.row = i ? KERNEL_TRITON_TF32 : KERNEL_TRITON};
+        snprintf(p->name, sizeof p->name, "%s", name);
+    }
     return n;
 }
 
@@ -321,9 +407,11 @@ static void kernel_time(struct kernel_job *job, struct kernel_provider *list, in
         struct kernel_provider *p = &list[i];
         p->status = p->row == KERNEL_MISSING ? "missing" : "ok";
         p->inner = 1;
+        if (kernel_is_triton(p) && !kernel_begin_triton(job, p))
+            continue;
         double ms = p->row == KERNEL_MISSING ? -1 : kernel_sample(job, p); /* loads the code */
         ms = ms > 0 ? kernel_sample(job, p) : ms;
-        if (ms <= 0 && p->row != KERNEL_MISSING)
+        if (ms <= 0 && strcmp(p->status, "ok") == 0)
             p->status = "failed";
         const double wanted = options->case_ms / reps;
         p->inner = ms > 0 && ms < wanted ? (int)(wanted / ms) + 1 : 1;
@@ -346,8 +434,7 @@ static void kernel_row_out(const struct kernel_job *job, const struct kernel_pro
     const double flops = (call_is_complex(job->ab) ? 8.0 : 2.0) * (double)item->m *
                          (double)item->n * (double)item->k;
     const char *limit = "";
-    const double most =
-        limits_rate(&options->limits, job->ab, p->row == KERNEL_CUBLAS_TF32, &limit);
+    const double most = limits_rate(&options->limits, job->ab, kernel_is_tf32(p), &limit);
     const double rate = p->reps ? flops / p->median / 1e6 : 0, unit = data_unit(job->ab);
     table_write(&(struct table_row){.level = "kernel",
                                     .routine = item->routine,
@@ -380,18 +467,18 @@ static void kernel_row_out(const struct kernel_job *job, const struct kernel_pro
  * judges finely, this only tells a product from something else. */
 static double kernel_tolerance(const struct kernel_job *job, const struct kernel_provider *p)
 {
-    return p->row == KERNEL_CUBLAS_TF32 ? 0x1p14 : 4 + 2 * sqrt((double)job->item->k);
+    return kernel_is_tf32(p) ? 0x1p14 : 4 + 2 * sqrt((double)job->item->k);
 }
 
-void kernel_case(const struct perf_case *item, const struct perf_options *options)
+/* Measures and checks the providers of a case; how many there are. */
+static int kernel_measure(struct kernel_job *job, struct kernel_provider *list,
+                          const struct perf_options *options)
 {
-    static struct kernel_provider list[KERNEL_PROVIDERS];
-    struct kernel_job job = {.item = item, .alpha = {item->alpha, 0}, .beta = {item->beta, 0}};
     enum tb_op op;
-    cases_type(item->routine, &job.ab, &job.c, &op);
-    const int n = kernel_list(&job, options, list);
-    if (kernel_prepare(&job)) {
-        kernel_time(&job, list, n, options);
+    cases_type(job->item->routine, &job->ab, &job->c, &op);
+    const int n = kernel_list(job, options, list);
+    if (kernel_prepare(job)) {
+        kernel_time(job, list, n, options);
     } else {
         for (int i = 0; i < n; i++) {
             list[i].status = "failed";
@@ -404,11 +491,39 @@ void kernel_case(const struct perf_case *item, const struct perf_options *option
             p->median = table_median(p->ms, p->reps, &p->min, &p->max);
         if (strcmp(p->status, "ok") != 0)
             continue;
-        if (!kernel_check(&job, p))
+        if (!(kernel_is_triton(p) ? kernel_check_triton(p) : kernel_check(job, p)))
             p->status = "failed";
-        else if (p->error.bad || !(p->error.max <= kernel_tolerance(&job, p) * data_unit(job.ab)))
+        else if (p->error.bad || !(p->error.max <= kernel_tolerance(job, p) * data_unit(job->ab)))
             p->status = "wrong";
     }
+    return n;
+}
+
+static struct kernel_provider kernel_providers[KERNEL_PROVIDERS];
+
+void kernel_case(const struct perf_case *item, const struct perf_options *options)
+{
+    struct kernel_provider *list = kernel_providers;
+    struct kernel_job job = {.item = item, .alpha = {item->alpha, 0}, .beta = {item->beta, 0}};
+    const int n = kernel_measure(&job, list, options);
     for (int i = 0; i < n; i++)
         kernel_row_out(&job, &list[i], options, list[0].reps ? list[0].median : 0);
+}
+
+int kernel_rank(const struct perf_case *item, const struct perf_options *options,
+                struct kernel_ranked *out, int room)
+{
+    struct kernel_provider *list = kernel_providers;
+    struct kernel_job job = {.item = item, .alpha = {item->alpha, 0}, .beta = {item->beta, 0}};
+    const int n = kernel_measure(&job, list, options);
+    for (int i = 0; i < n && i < room; i++) {
+        const struct kernel_provider *p = &list[i];
+        out[i] = (struct kernel_ranked){
+            .status = p->status, .chosen = i == 0, .ms = p->median, .min = p->min, .max = p->max};
+        snprintf(out[i].name, sizeof out[i].name, "%.40s",
+                 p->row >= 0 ? kernel_row(p->row)->name : p->name);
+        if (strcmp(p->status, "ok") != 0)
+            snprintf(out[i].note, sizeof out[i].note, "%.90s", p->note);
+    }
+    return n < room ? n : room;
 }

@@ -15,7 +15,7 @@
 #include "../src/dev.h"
 #include "../src/kernel.h"
 
-enum ladder_kind { F32, F32_BANDS, F16, F16_BANDS, TRANSPOSE, REDUCE, STENCIL, CONV };
+enum ladder_kind { F32, F32_BANDS, F16, F16_BANDS, F16_MAPS, TRANSPOSE, REDUCE, STENCIL, CONV };
 enum { LADDER_REPS = 9, LADDER_POINTS = 16384, LADDER_CONV = 8192, LADDER_NUMBERS = 1 << 28 };
 
 struct ladder_rung {
@@ -46,12 +46,12 @@ static struct {
 
 static bool is_gemm(enum ladder_kind kind)
 {
-    return kind <= F16_BANDS;
+    return kind <= F16_MAPS;
 }
 
 static bool is_half(enum ladder_kind kind)
 {
-    return kind == F16 || kind == F16_BANDS;
+    return kind == F16 || kind == F16_BANDS || kind == F16_MAPS;
 }
 
 static void *ladder_function(const struct ladder_rung *rung)
@@ -60,6 +60,23 @@ static void *ladder_function(const struct ladder_rung *rung)
     if (fn && rung->smem && !GPU(cuFuncSetAttribute, fn, 8, rung->smem))
         return NULL;
     return fn;
+}
+
+/* A row-major matrix of halves as the copy engine of sm_90 sees it: boxes of 64 by `lines`,
+ * swizzled over 128 bytes; what lies outside comes as zeros. */
+struct ladder_map {
+    _Alignas(64) uint64_t opaque[16];
+};
+
+static bool ladder_map(struct ladder_map *map, gpu_ptr base, int rows, int cols, int ld,
+                       uint32_t lines)
+{
+    enum { FLOAT16 = 6, SWIZZLE_128B = 3, PROMOTE_256B = 3 };
+    const uint64_t sizes[3] = {(uint64_t)cols, (uint64_t)rows, 1};
+    const uint64_t pitches[2] = {2 * (uint64_t)ld, 2 * (uint64_t)ld};
+    const uint32_t box[3] = {64, lines, 1}, steps[3] = {1, 1, 1};
+    return GPU(cuTensorMapEncodeTiled, map, FLOAT16, 3, base, sizes, pitches, box, steps, 0,
+               SWIZZLE_128B, PROMOTE_256B, 0);
 }
 
 /* GEMM: size {m, n, k}, ld {lda, ldb, ldc}. Others: size[0] points a side, ld[0]; REDUCE: size[0]
@@ -72,19 +89,25 @@ static bool ladder_launch(const struct ladder_rung *rung, gpu_ptr in, gpu_ptr in
     int64_t numbers = size[0];
     void *gemm_args[] = {&in, &in2, &to, &m, &n, &k, &lda, &ldb, &ldc};
     void *plane_args[] = {&in, &to, &m, &lda}, *line_args[] = {&in, &to, &numbers};
+    struct ladder_map a, b;
+    void *map_args[] = {&a, &b, &to, &m, &n, &k, &ldc};
     const unsigned rows = (unsigned)((m + rung->bm - 1) / rung->bm);
     const unsigned cols = (unsigned)(((is_gemm(rung->kind) ? n : m) + rung->bn - 1) / rung->bn);
     const bool line = rung->kind == REDUCE;
-    const bool bands = rung->kind == F32_BANDS || rung->kind == F16_BANDS;
+    const bool maps = rung->kind == F16_MAPS;
+    const bool bands = rung->kind == F32_BANDS || rung->kind == F16_BANDS || maps;
+    if (maps && (!ladder_map(&a, in, m, k, lda, 128) || !ladder_map(&b, in2, k, n, ldb, 64)))
+        return false;
     return fn && GPU(cuLaunchKernel, fn,
                      line    ? rows
                      : bands ? rows * cols
                              : cols,
                      line || bands ? 1 : rows, 1, (unsigned)rung->threads, 1, 1,
                      (unsigned)rung->smem, ladder.timer.stream,
-                     is_gemm(rung->kind) ? gemm_args
-                     : line              ? line_args
-                                         : plane_args,
+                     maps                  ? map_args
+                     : is_gemm(rung->kind) ? gemm_args
+                     : line                ? line_args
+                                           : plane_args,
                      NULL);
 }
 
@@ -369,9 +392,10 @@ static int ladder_size(const struct ladder_rung *rung)
                                  : LADDER_POINTS;
 }
 
-static double ladder_time(const struct ladder_rung *rung, double ms[LADDER_REPS], int *reps)
+static double ladder_time(const struct ladder_rung *rung, int more, double ms[LADDER_REPS],
+                          int *reps)
 {
-    const int n = ladder_size(rung), size[3] = {n, n, n}, ld[3] = {n, n, n};
+    const int n = ladder_size(rung), size[3] = {n, n, n}, ld[3] = {n + more, n + more, n + more};
     *reps = 0;
     for (int i = ladder.once ? LADDER_REPS - 1 : -1; i < LADDER_REPS; i++) {
         if (!gpu_timer_start(&ladder.timer) ||
@@ -388,8 +412,9 @@ static double ladder_time(const struct ladder_rung *rung, double ms[LADDER_REPS]
 
 static void ladder_rung(const struct ladder_rung *rung)
 {
-    static const char *const kinds[] = {"gemm-f32",  "gemm-f32",  "gemm-f16", "gemm-f16",
-                                        "transpose", "reduction", "stencil",  "convolution"};
+    static const char *const kinds[] = {"gemm-f32",  "gemm-f32", "gemm-f16",
+                                        "gemm-f16",  "gemm-f16", "transpose",
+                                        "reduction", "stencil",  "convolution"};
     char why[160] = "";
     double ms[LADDER_REPS];
     int reps = 0;
@@ -398,11 +423,14 @@ static void ladder_rung(const struct ladder_rung *rung)
     const bool flops = is_gemm(rung->kind) || rung->kind == CONV;
     x.unit = flops ? "GFLOP/s" : "GB/s";
     x.peak = flops ? is_half(rung->kind) ? "mma-f16" : "fma-fp32" : "device-copy";
-    if (!ladder_function(rung)) {
+    if (rung->kind == F16_MAPS && gpu_facts.cc != 90) {
+        x.status = "missing";
+        x.note = "needs the copy engine of sm_90";
+    } else if (!ladder_function(rung)) {
         x.status = "missing";
     } else if (!ladder.once && !ladder_check(rung, why, sizeof why)) {
         x.status = "wrong";
-    } else if (ladder_time(rung, ms, &reps) != 0) {
+    } else if (ladder_time(rung, 0, ms, &reps) != 0) {
         x.status = "failed";
         snprintf(why, sizeof why, "%.100s", gpu_error());
     } else {
@@ -419,10 +447,38 @@ static void ladder_rung(const struct ladder_rung *rung)
     ladder_write(&x);
 }
 
+/* Does a pitch of 2^16 bytes cost anything, all lines beginning in the same place of the memory's
+ * interleaving? The same transposes with lines 64 words longer. */
+static void ladder_pitch(const struct ladder_rung *rung)
+{
+    char name[60], why[100] = "";
+    double ms[LADDER_REPS];
+    int reps = 0;
+    snprintf(name, sizeof name, "%.40s_pitch", rung->name);
+    struct ladder_line x = {.kind = "transpose",
+                            .name = name,
+                            .n = ladder_size(rung),
+                            .status = "ok",
+                            .unit = "GB/s",
+                            .peak = "device-copy",
+                            .note = "lines 64 words longer"};
+    if (ladder_time(rung, 64, ms, &reps) != 0) {
+        x.status = "failed";
+        snprintf(why, sizeof why, "%.90s", gpu_error());
+        x.note = why;
+    } else {
+        x.ms = table_median(ms, reps, &x.min, &x.max);
+        x.rate = ladder_work(rung, x.n) / x.ms / 1e6;
+        x.share = ladder.limits.copy > 0 ? x.rate / ladder.limits.copy : 0;
+    }
+    ladder_write(&x);
+}
+
 /* --- the peers
  * ------------------------------------------------------------------------------------------- */
 
-static void ladder_peer(const char *kind, const char *name, bool half, bool (*call)(bool half))
+static void ladder_peer(const char *kind, const char *name, const char *note, bool half,
+                        bool (*call)(bool half))
 {
     double ms[LADDER_REPS], limit = half ? ladder.limits.mma16 : ladder.limits.fma32;
     struct ladder_line x = {.kind = kind,
@@ -430,7 +486,8 @@ static void ladder_peer(const char *kind, const char *name, bool half, bool (*ca
                             .n = ladder.n,
                             .status = "failed",
                             .unit = "GFLOP/s",
-                            .peak = half ? "mma-f16" : "fma-fp32"};
+                            .peak = half ? "mma-f16" : "fma-fp32",
+                            .note = note};
     for (int i = -2; i < LADDER_REPS; i++) {
         if (!gpu_timer_start(&ladder.timer) || !call(half)) {
             x.note = gpu_error();
@@ -629,14 +686,17 @@ static void ladder_climb(void)
         if (first && is_gemm(rung->kind) && !ladder.once) {
             const char *kind = half ? "gemm-f16" : "gemm-f32";
             if (cublas)
-                ladder_peer(kind, "cublas", half, ladder_call_cublas);
+                ladder_peer(kind, "cublas", "", half, ladder_call_cublas);
             ladder_ours = kernel_choose(&caps, half ? TB_F16 : TB_F32, TB_F32, false, false,
                                         ladder.n, ladder.n, ladder.n, 1);
             if (ladder_ours >= 0)
-                ladder_peer(kind, kernel_row(ladder_ours)->name, half, ladder_call_ours);
+                ladder_peer(kind, "tuned", kernel_row(ladder_ours)->name, half, ladder_call_ours);
         }
         ladder_rung(rung);
     }
+    for (int i = 0; i < LADDER_COUNT && !ladder.once; i++)
+        if (ladder_rungs[i].kind == TRANSPOSE)
+            ladder_pitch(&ladder_rungs[i]);
     if (!ladder.once) {
         ladder_openblas();
         ladder_strides("load_stride", load_strides, 6);

@@ -5,14 +5,20 @@ perf_cases = perf/cases/crossover.txt perf/cases/host.txt perf/cases/kernel.txt 
 	perf/cases/quick-cpu.txt perf/cases/quick-gpu.txt
 perf_scripts = perf/compare.py perf/ladder-table.py perf/report.py perf/triton-matmul.py perf/quick.sh
 
-EXTRA_PROGRAMS = perf/accuracy perf/ladder
+EXTRA_PROGRAMS = perf/accuracy perf/ladder perf/sweep perf/tune
 check_PROGRAMS += perf/bench
-perf_bench_SOURCES = perf/bench.c perf/cases.c perf/host.c perf/kernel.c $(perf_common)
+perf_bench_SOURCES = perf/bench.c perf/cases.c perf/host.c perf/kernel.c perf/triton.c $(perf_common)
 perf_bench_CFLAGS = $(strict_cflags)
 perf_bench_LDADD = libtbwhole.la -lm
 perf_accuracy_SOURCES = perf/accuracy.c $(perf_common)
 perf_accuracy_CFLAGS = $(strict_cflags)
 perf_accuracy_LDADD = libtbwhole.la -lm
+perf_tune_SOURCES = perf/tune.c perf/cases.c perf/kernel.c perf/triton.c $(perf_common)
+perf_tune_CFLAGS = $(strict_cflags)
+perf_tune_LDADD = libtbwhole.la -lm
+perf_sweep_SOURCES = perf/sweep.c
+perf_sweep_CFLAGS = $(strict_cflags)
+perf_sweep_LDADD = -lm
 perf_ladder_SOURCES = perf/ladder.c $(perf_common)
 perf_ladder_CFLAGS = $(strict_cflags)
 perf_ladder_LDADD = libtbwhole.la -lm
@@ -27,14 +33,15 @@ ladder_sources = kernels/ladder/ladder.cu kernels/ladder/ladder.cuh kernels/ladd
 	kernels/ladder/f32_7_swizzle.cu kernels/ladder/f32_8_group.cu \
 	kernels/ladder/f16_1_naive.cu kernels/ladder/f16_2_block.cu kernels/ladder/f16_3_register.cu \
 	kernels/ladder/f16_4_swap.cu kernels/ladder/f16_5_mma.cu kernels/ladder/f16_6_async.cu \
-	kernels/ladder/f16_7_swizzle.cu kernels/ladder/f16_8_group.cu \
+	kernels/ladder/f16_7_swizzle.cu kernels/ladder/f16_8_group.cu kernels/ladder/f16_9_wgmma.cu \
 	kernels/ladder/transpose_1_naive.cu kernels/ladder/transpose_2_tiled.cu \
 	kernels/ladder/transpose_3_padded.cu kernels/ladder/transpose_4_swizzled.cu kernels/ladder/transpose_5_bands.cu \
+	kernels/ladder/transpose_6_ahead.cu kernels/ladder/transpose_7_vector.cu \
 	kernels/ladder/reduce_1_tree.cu kernels/ladder/reduce_2_shuffle.cu \
 	kernels/ladder/stencil_1_naive.cu kernels/ladder/stencil_2_halo.cu \
 	kernels/ladder/conv_1_naive.cu kernels/ladder/conv_2_halo.cu
 
-perf_programs = perf/bench perf/accuracy perf/ladder
+perf_programs = perf/bench perf/accuracy perf/ladder perf/sweep perf/tune
 if HAVE_CUDA
 perf_fatbins = perf/limits.fatbin perf/ladder.fatbin
 CLEANFILES += $(perf_fatbins)
@@ -47,7 +54,8 @@ endif
 
 # Everything in perf/ of the build folder; the sources of the rungs lie beside it, to count their lines.
 perf: all $(perf_programs) $(perf_fatbins)
-	$(AM_V_at)$(MKDIR_P) perf/rungs && cp -p $(srcdir)/kernels/ladder/*.cu perf/rungs/
+	$(AM_V_at)$(MKDIR_P) perf/rungs && cp -p $(srcdir)/kernels/ladder/*.cu perf/rungs/ && \
+	  cp -p $(srcdir)/perf/triton-matmul.py perf/rungs/
 # A few minutes on a GPU host, under two without a GPU. Says nothing about speed: only that all of it works.
 perf-quick: perf
 	/bin/bash $(srcdir)/perf/quick.sh '$(abs_top_srcdir)' '$(abs_top_builddir)'
@@ -56,7 +64,7 @@ perf-report: perf
 	python3 $(srcdir)/perf/report.py -o perf/report.html perf/*.csv
 .PHONY: perf perf-quick perf-report
 
-CLEANFILES += perf/accuracy perf/ladder perf/report.html
+CLEANFILES += perf/accuracy perf/ladder perf/sweep perf/tune perf/report.html
 clean-perf:
 	rm -rf perf/rungs perf/quick*.csv
 .PHONY: clean-perf

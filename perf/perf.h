@@ -51,6 +51,10 @@ struct gpu_facts {
       (int *blocks, void *fn, int threads, size_t smem))                                           \
     X(cuLaunchKernel, (void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,  \
                        unsigned bz, unsigned smem, void *stream, void **args, void **extra))       \
+    X(cuTensorMapEncodeTiled,                                                                      \
+      (void *map, int type, unsigned rank, gpu_ptr base, const uint64_t *sizes,                    \
+       const uint64_t *pitches, const uint32_t *box, const uint32_t *steps, int interleave,        \
+       int swizzle, int promotion, int fill))                                                      \
     X(cuGetErrorName, (int result, const char **name))
 
 struct gpu_driver {
@@ -205,6 +209,15 @@ bool perf_wants(const struct perf_options *options, const char *provider);
 
 bool kernel_open(struct perf_options *options, char *why, size_t bytes);
 void kernel_case(const struct perf_case *item, const struct perf_options *options);
+/* Every row of ours that can run the case, measured in turns and checked; how many there are. */
+struct kernel_ranked {
+    char name[48], note[100];
+    const char *status;
+    bool chosen; /* the row that the library takes by itself */
+    double ms, min, max;
+};
+int kernel_rank(const struct perf_case *item, const struct perf_options *options,
+                struct kernel_ranked *out, int room);
 void host_open(const struct perf_options *options, const char *self);
 void host_case(const struct perf_case *item, const struct perf_options *options);
 void host_close(void);
@@ -219,5 +232,12 @@ int cublas_gemm(enum tb_type ab, enum tb_type c_type, bool tf32, char ta, char t
                 int64_t n, int64_t k, const double *alpha, gpu_ptr a, int64_t lda, gpu_ptr b,
                 int64_t ldb, const double *beta, gpu_ptr c, int64_t ldc);
 void *cublas_library(char *why, size_t bytes);
+
+/* --- triton.c
+ * ---------------------------------------------------------------------------------------- */
+
+/* "case ROUTINE tf32? TRANS M N K", "run TF32 CALLS", "check TF32"; see triton-matmul.py. */
+void triton_ask(const char *line, char *answer, size_t bytes);
+void triton_close(void);
 
 #endif

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One self-contained HTML page out of result files: tables, and plots where matplotlib is installed.
    report.py [-o report.html] [-p FOLDER] FILE.csv...
-Files of the bench, of accuracy and of the ladder (and its ncu counters) are told apart by their first line.
+Files of the bench, of accuracy, of tune and of the ladder (and its ncu counters) are told apart by their first line.
+Where several have the same case, plots show that of the last file.
 -p also writes every plot as a file of its own, SVG and PNG. A plot without data is named in the page, not left out silently."""
 import argparse
 import csv
@@ -27,11 +28,11 @@ text-align:right}td:first-child,th:first-child{text-align:left}.bad{color:#b0002
 .gone{color:#888}svg{max-width:100%;height:auto}h2{margin-top:2em}"""
 COLOURS = {"ours": "#c1121f", "ours-gpu": "#f77f00", "openblas": "#555555", "nvblas": "#8ab17d",
            "nvblas-autopin": "#2a9d8f", "cublasxt": "#7b5ea7", "cublas": "#1d70b8", "cublas-tf32": "#7fb3e0",
-           "fma-chain": "#bbbbbb", "triton": "#e9a820"}
+           "fma-chain": "#bbbbbb", "triton": "#e9a820", "triton-tf32": "#f4d58d"}
 
 
 def read(paths):
-    data = {"bench": [], "accuracy": [], "ladder": [], "counters": []}
+    data = {"bench": [], "accuracy": [], "ladder": [], "counters": [], "tune": []}
     for path in paths:
         with open(path, newline="") as file:
             rows = list(csv.DictReader(line for line in file if not line.startswith(("#", "=="))))
@@ -39,7 +40,7 @@ def read(paths):
             print(f"{path}: no rows", file=sys.stderr)
             continue
         kind = ("counters" if "Metric Name" in rows[0] else "ladder" if "rung" in rows[0] else
-                "accuracy" if "verdict" in rows[0] else "bench" if "level" in rows[0] else None)
+                "accuracy" if "verdict" in rows[0] else "tune" if "chosen" in rows[0] else "bench" if "level" in rows[0] else None)
         if not kind:
             print(f"{path}: not one of ours", file=sys.stderr)
             continue
@@ -112,19 +113,23 @@ def speed_figure(rows, level, memory):
         axis.set_visible(False)
     for axis, routine in zip(axes.flat, routines):
         for provider in dict.fromkeys(r["provider"] for r in rows):
-            points = sorted((int(r["n"]), number(r, "rate") / 1e3) for r in rows
-                            if r["routine"] == routine and r["provider"] == provider)
+            points = sorted({int(r["n"]): number(r, "rate") / 1e3 for r in rows
+                             if r["routine"] == routine and r["provider"] == provider}.items())
             if points:
                 axis.plot(*zip(*points), marker="o", ms=3, lw=1.2, label=provider, color=colour(provider))
         axis.set(title=routine, xscale="log", yscale="log")
-        ticks = sorted({int(r["n"]) for r in rows if r["routine"] == routine})
-        axis.set_xticks(ticks, [str(t) for t in ticks])
+        ticks = sorted({int(r["n"]) for r in rows if r["routine"] == routine and int(r["n"]).bit_count() == 1})
+        axis.set_xticks(ticks, [str(t) for t in ticks], rotation=45)
         axis.minorticks_off()
         plain(axis)
     for axis in axes[:, 0]:
         axis.set_ylabel("TFLOP/s")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="upper center",
-                  ncol=7, fontsize=8, frameon=False, bbox_to_anchor=(0.5, 0.0))
+    seen = {}
+    for axis in axes.flat:
+        for handle, label in zip(*axis.get_legend_handles_labels()):
+            seen.setdefault(label, handle)
+    figure.legend(seen.values(), seen.keys(), loc="upper center", ncol=7, fontsize=8, frameon=False,
+                  bbox_to_anchor=(0.5, 0.0))
     return figure
 
 
@@ -160,7 +165,7 @@ def roofline_figure(data):
             rate = number(r, "rate") / 1e3
             axis.plot(intensity, rate, "o", ms=5, color="#c1121f")
             axis.annotate(f"{at + 1} {r['rung'].split('_', 1)[1]}", (intensity, rate), fontsize=8,
-                          xytext=((6, -4), (6, 3), (6, -4), (6, 3), (6, -4), (-2, 7), (-50, -4), (6, -9))[at % 8], textcoords="offset points")
+                          xytext=((6, -4), (6, 3), (6, -4), (6, 3), (6, -4), (-2, 7), (-50, -4), (6, -9), (6, -4))[at % 9], textcoords="offset points")
         axis.set(xscale="log", yscale="log", title=kind, xlabel="operations per byte of DRAM (counted)",
                  ylabel="TFLOP/s")
         axis.set_ylim(4, 1.5 * peaks[peak] / 1e3)
@@ -169,16 +174,20 @@ def roofline_figure(data):
 
 
 def accuracy_figure(rows):
-    types = list(dict.fromkeys(r["routine"] for r in rows))
+    types = list(dict.fromkeys(r["routine"] for r in rows if r["dist"] == "uniform" and int(r["entries"]) > 0))
     if not types or plt is None:
         return None
-    figure, axes = plt.subplots(1, len(types), figsize=(2.9 * len(types), 3), squeeze=False)
-    for axis, routine in zip(axes[0], types):
+    wide = min(4, len(types))
+    high = (len(types) + wide - 1) // wide
+    figure, axes = plt.subplots(high, wide, figsize=(2.9 * wide, 2.8 * high), squeeze=False)
+    for axis in axes.flat[len(types):]:
+        axis.set_visible(False)
+    for axis, routine in zip(axes.flat, types):
         seen = [r for r in rows if r["routine"] == routine and r["dist"] == "uniform" and int(r["entries"]) > 0]
         names = list(dict.fromkeys(r["provider"] for r in seen))
         names = [n for n in names if not n.startswith("ours:")] + [n for n in names if n.startswith("ours:")][:1]
         for name in names:
-            points = [(int(r["k"]), number(r, "err_rms_u")) for r in seen if r["provider"] == name]
+            points = sorted({int(r["k"]): number(r, "err_rms_u") for r in seen if r["provider"] == name}.items())
             points = [p for p in points if p[1]]
             if points and name != "cublas-tf32":
                 axis.plot(*zip(*points), marker="o", ms=3, lw=1.2, label="ours" if name.startswith("ours") else name,
@@ -187,7 +196,8 @@ def accuracy_figure(rows):
         axis.set_ylim(0.2, max(5, axis.get_ylim()[1]))
         plain(axis)
         axis.legend(fontsize=7, frameon=False)
-    axes[0, 0].set_ylabel("rms error in u of the type")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("rms error in u of the type")
     return figure
 
 
@@ -208,6 +218,10 @@ def crossover_figure(rows):
                 axis.annotate(f"{gain:.2g}", ((m * n)**0.5, k), fontsize=7, xytext=(5, 4), textcoords="offset points")
         axis.set(xscale="log", yscale="log", xlabel="sqrt(m n)", ylabel="k",
                  title=f"{routine}: CPU time / GPU time (red: GPU wins)")
+        for of, at in ((axis.xaxis, [(m * n)**0.5 for _, m, n, _ in found]), (axis.yaxis, [k for *_, k in found])):
+            of.set_major_locator(matplotlib.ticker.FixedLocator([2**i for i in range(3, 16) if min(at) <= 2**i <= max(at)]))
+            of.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%d"))
+            of.set_minor_locator(matplotlib.ticker.NullLocator())
     return figure
 
 
@@ -216,7 +230,10 @@ def share_figure(rows):
             number(r, "limit_share") and r["trans"] == "nn"]
     if not rows or plt is None:
         return None
+    rows = list({(r["routine"], r["memory"], int(r["m"]), int(r["n"]), int(r["k"])): r for r in rows if square(r)}.items())
+    rows = [r for _, r in sorted(rows, key=lambda x: x[0])]
     figure, axis = plt.subplots(figsize=(9, 0.26 * len(rows) + 1))
+    axis.margins(y=0.01)
     names = [f"{r['routine']} {r['n']} {r['memory']}" for r in rows]
     axis.barh(names, [number(r, "limit_share") for r in rows],
               color=["#1d70b8" if r["limit"].startswith("link") else "#e9a820" for r in rows])
@@ -286,6 +303,26 @@ def ladder_table(page, data):
                 "lines"], body)
 
 
+def tune_table(page, rows):
+    """Shapes where the library's own choice of a kernel is not the fastest, and how much that costs."""
+    cases = {}
+    for r in rows:
+        if r["status"] == "ok":
+            cases.setdefault((r["routine"], r["trans"], r["class"], r["m"], r["n"], r["k"]), []).append(r)
+    body, ratios = [], []
+    for case, group in cases.items():
+        best = next((r for r in group if r["best"] == "1"), None)
+        chosen = next((r for r in group if r["chosen"] == "1"), None)
+        if best and chosen:
+            ratios.append(number(chosen, "ms") / number(best, "ms"))
+            if ratios[-1] > 1.02:
+                body.append(["{} {} {} {}×{}×{}".format(*case), html.escape(best["kernel"]), html.escape(chosen["kernel"]),
+                             f"{ratios[-1]:.2f}"])
+    page.add(f"<p>{len(cases)} cases; the choice is within 2% of the best row in {len(ratios) - len(body)}.</p>")
+    if body:
+        page.table(["case", "best row", "the library's choice", "times slower"], body)
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("-o", "--output", default="report.html")
@@ -318,6 +355,9 @@ def main():
     page.add("<h2>The ladder</h2>")
     page.plot("roofline", roofline_figure(data), "needs a ladder, its counters, and the limits of a bench file")
     ladder_table(page, data)
+    if data["tune"]:
+        page.add("<h2>Choice of the kernel</h2>")
+        tune_table(page, data["tune"])
     with open(args.output, "w") as file:
         file.write(f"<!doctype html><meta charset=utf-8><title>libtileblas, measured</title><style>{STYLE}</style>"
                    + "\n".join(page.parts))

@@ -49,8 +49,9 @@ tb_fn batch_enter(const struct tb_groups *g)
                 run_report(&call);
             return cpu->origin;
         }
-        /* alpha = 0: OpenBLAS would still read A and B, see run.c. */
-        if (judgement.where == TB_ON_GPU || judgement.k_is_zero)
+        /* alpha = 0: OpenBLAS would still read A and B, see run.c; it cannot read a device's
+         * memory. */
+        if (judgement.where == TB_ON_GPU || judgement.k_is_zero || judgement.copies)
             forward = false;
         first += call.batch;
     }

@@ -55,6 +55,7 @@ static tb_fn next_copy(const char *name)
 static tb_fn resolve_door(size_t index, const char *name, const void *caller)
 {
     pthread_once(&once, run_setup);
+    run_look();
     const struct tb_found found = fallback_find(name, caller, true);
     /* A bare dgemm is oneMKL's (by reference) or somebody's own function of any signature: the
      * preload library touches only the former. */

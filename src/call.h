@@ -46,6 +46,9 @@ struct tb_cpu {
 
 enum tb_order { TB_ROW_MAJOR = 101, TB_COL_MAJOR = 102 };
 
+/* Where an operand lies. TB_DEVICE_FAR: on a device, but not one our kernels may touch. */
+enum tb_where { TB_HOST_PAGEABLE, TB_HOST_PINNED, TB_DEVICE, TB_MANAGED, TB_DEVICE_FAR };
+
 /* How the products of a call are laid out, and so how its arguments are counted. */
 enum tb_form { TB_ONE, TB_BATCH, TB_STRIDED };
 
@@ -73,6 +76,7 @@ struct tb_call {
     const void *const *alist, *const *blist;
     void *const *clist;
     int64_t stride_a, stride_b, stride_c;
+    uint8_t where[3]; /* enum tb_where of A, B, C; place_find() tells, doors leave it 0 */
 };
 
 size_t call_elem_bytes(enum tb_type type);

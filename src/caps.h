@@ -20,6 +20,7 @@ struct tb_caps {
     bool inline_calls; /* no service thread needed: calls may run on the caller's stack */
     int64_t tile;      /* 0, or the side of a tile of C to force (tests on small shapes) */
     int64_t chunk;     /* 0, or bytes of a staging chunk to force (tests) */
+    int order; /* 0, or the order of a plan to force (tests): 1 squares, 2 parts of k first */
 };
 
 #endif

@@ -19,8 +19,6 @@ typedef uint64_t tb_dptr; /* device address */
 struct tb_lane;           /* opaque, owned by the device */
 struct tb_event;
 
-enum tb_where { TB_HOST_PAGEABLE, TB_HOST_PINNED, TB_DEVICE, TB_MANAGED };
-
 /* A rectangle copy: `rows` runs of `width` bytes, `pitch` bytes apart (column-major: a run is a
  * column). */
 struct tb_copy {
@@ -56,9 +54,25 @@ struct tb_dev_ops {
     enum tb_status (*launch)(struct tb_lane *lane, int kernel, const struct tb_gemm_params *params);
     enum tb_status (*record)(struct tb_event *event, struct tb_lane *lane);
     enum tb_status (*wait)(struct tb_lane *lane, struct tb_event *event);
+    /* Calls a function of the host as the lane gets there; it must not call the device. Not called
+     * once the device is lost. */
+    enum tb_status (*call)(struct tb_lane *lane, void (*fn)(void *), void *arg);
     enum tb_status (*sync)(struct tb_event *event); /* blocks this thread, without burning CPU */
 
+    /* About the program's own memory: usable on any thread, whether or not a device is open, and
+     * without bind(). Cheap, and nothing is loaded, where the program has no driver. */
     enum tb_status (*where)(const void *ptr, enum tb_where *out);
+    bool (*shared)(void); /* may the program use a device of its own accord? */
+    /* Does this thread of the program use one? Next to nothing to ask; for a program that came to
+     * the driver only after we had loaded it. */
+    bool (*used)(void);
+    /* Copies between pageable host memory and the program's device memory; complete on return,
+     * behind what the program had asked of its default stream. */
+    enum tb_status (*fetch)(void *host, const void *device, struct tb_copy shape);
+    enum tb_status (*put)(void *device, const void *host, struct tb_copy shape);
+    /* What follows on the lane waits for what the program has asked of its default stream. */
+    enum tb_status (*follow)(struct tb_lane *lane);
+
     enum tb_status (*check)(void); /* is the context still alive (the program may have reset it)? */
     const char *(*last_error)(void); /* text of the last failure on this thread, for the log */
 };

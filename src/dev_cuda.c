@@ -6,6 +6,7 @@
  * one of ours. */
 #include "dev.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,20 @@ static struct {
     size_t pitch_max;
     int priority_low, priority_high;
 } cuda;
+
+static _Atomic bool cuda_forked; /* this is a child of the process that opened it */
+
+static void cuda_in_child(void)
+{
+    atomic_store(&cuda_forked, true);
+}
+
+static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
+
+static void cuda_hear_forks(void)
+{
+    pthread_atfork(NULL, NULL, cuda_in_child);
+}
 
 static _Atomic(CUlibrary) cuda_images[TB_IMAGES];
 static _Atomic(CUfunction) cuda_kernels[CUDA_KERNELS_MAX];
@@ -271,6 +286,7 @@ static enum tb_status cuda_open_context(struct tb_caps *caps)
 static enum tb_status cuda_open(int ordinal, struct tb_caps *caps)
 {
     *caps = (struct tb_caps){.inline_calls = false};
+    pthread_once(&cuda_once, cuda_hear_forks);
     if (!cuda.driver || cuda.context)
         return cuda_refuse(TB_NO_DEVICE, "open() without count(), or twice");
     enum tb_status status = CU(cuDeviceGet, &cuda.device, ordinal);
@@ -338,29 +354,109 @@ static enum tb_status cuda_unpin(void *host)
     return CU(cuMemHostUnregister, host);
 }
 
+/* What the driver knows about an address of the program's; TB_HOST_PAGEABLE: nothing. `owner` is
+ * the context it belongs to. */
+static enum tb_where cuda_lookup(const struct tb_driver *driver, const void *ptr, CUcontext *owner)
+{
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT};
+    unsigned type = 0, managed = 0;
+    int ordinal = -1;
+    *owner = NULL;
+    void *values[] = {&type, &managed, &ordinal, owner};
+    /* The plural form answers with zeros, not with an error, for memory it does not know. */
+    if (driver->cuPointerGetAttributes(4, names, values, (CUdeviceptr)(uintptr_t)ptr) !=
+        CUDA_SUCCESS)
+        return TB_HOST_PAGEABLE; /* not initialized by anybody, or a context that died */
+    if (managed)
+        return TB_MANAGED;
+    if (type == CU_MEMORYTYPE_HOST)
+        return TB_HOST_PINNED;
+    if (type != CU_MEMORYTYPE_DEVICE)
+        return TB_HOST_PAGEABLE;
+    return cuda.context && ordinal != cuda.device ? TB_DEVICE_FAR : TB_DEVICE;
+}
+
+/* The driver, if the program can have memory of it: not if it is not in this process. */
+static const struct tb_driver *cuda_mapped(void)
+{
+    const struct tb_driver *driver;
+    char why[CUDA_TEXT_BYTES];
+    if (!driver_is_mapped() || driver_open(&driver, why, sizeof why) != TB_OK)
+        return NULL;
+    return driver;
+}
+
 static enum tb_status cuda_where(const void *ptr, enum tb_where *out)
 {
-    CUmemorytype type = 0;
-    int managed = 0;
-    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
-    void *values[] = {&type, &managed};
-    const struct tb_driver *driver;
-    *out = TB_HOST_PAGEABLE;
-    /* Nobody in this process can have memory of a driver that is not in it. */
-    if (!driver_is_mapped() || driver_open(&driver, cuda_text, sizeof cuda_text) != TB_OK)
-        return TB_OK;
-    /* The plural form answers with zeros, not with an error, for memory it does not know. */
-    CUresult result = driver->cuPointerGetAttributes(2, names, values, (CUdeviceptr)(uintptr_t)ptr);
-    if (result != CUDA_SUCCESS)
-        return TB_OK; /* not initialized by anybody, or a context that died: nothing known */
-    if (managed)
-        *out = TB_MANAGED;
-    else if (type == CU_MEMORYTYPE_HOST)
-        *out = TB_HOST_PINNED;
-    else if (type == CU_MEMORYTYPE_DEVICE)
-        *out = TB_DEVICE;
+    CUcontext owner;
+    const struct tb_driver *driver = cuda_mapped();
+    *out = driver ? cuda_lookup(driver, ptr, &owner) : TB_HOST_PAGEABLE;
     return TB_OK;
+}
+
+static bool cuda_shared(void)
+{
+    return driver_is_shared();
+}
+
+/* We bind the context on threads of our own only: one that is current here is the program's. */
+static bool cuda_used(void)
+{
+    CUcontext current = NULL;
+    return cuda.context && !atomic_load_explicit(&cuda_forked, memory_order_relaxed) &&
+           cuda.driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current;
+}
+
+/* The driver takes no pitch above a limit in the other form of this copy; this one is slower where
+ * rows are not aligned, which does not matter here. A copy that waits, in the context of the
+ * memory; the thread's own current context comes back. */
+static enum tb_status cuda_copy_now(const CUDA_MEMCPY2D *copy, const void *device)
+{
+    CUcontext owner, ours;
+    const struct tb_driver *driver = cuda_mapped();
+    if (!driver || cuda_lookup(driver, device, &owner) == TB_HOST_PAGEABLE)
+        return cuda_refuse(TB_DEVICE_FAULT, "not memory of a device any more");
+    if (owner && driver->cuCtxPushCurrent(owner) != CUDA_SUCCESS)
+        return cuda_refuse(TB_DEVICE_FAULT, "the context of the operand does not answer");
+    const CUresult result = driver->cuMemcpy2DUnaligned(copy);
+    if (owner)
+        (void)driver->cuCtxPopCurrent(&ours);
+    return result == CUDA_SUCCESS
+               ? TB_OK
+               : cuda_refuse(TB_DEVICE_FAULT,
+                             "a copy from or to the program's device memory failed");
+}
+
+static enum tb_status cuda_fetch(void *host, const void *device, struct tb_copy shape)
+{
+    const CUDA_MEMCPY2D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+        .srcDevice = (CUdeviceptr)(uintptr_t)device,
+        .srcPitch = shape.src_pitch,
+        .dstMemoryType = CU_MEMORYTYPE_HOST,
+        .dstHost = host,
+        .dstPitch = shape.dst_pitch,
+        .WidthInBytes = shape.width,
+        .Height = shape.rows,
+    };
+    return cuda_copy_now(&copy, device);
+}
+
+static enum tb_status cuda_put(void *device, const void *host, struct tb_copy shape)
+{
+    const CUDA_MEMCPY2D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_HOST,
+        .srcHost = host,
+        .srcPitch = shape.src_pitch,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+        .dstDevice = (CUdeviceptr)(uintptr_t)device,
+        .dstPitch = shape.dst_pitch,
+        .WidthInBytes = shape.width,
+        .Height = shape.rows,
+    };
+    return cuda_copy_now(&copy, device);
 }
 
 /* --- lanes and events ----------------------------------------------------------------------------
@@ -417,9 +513,31 @@ static enum tb_status cuda_wait(struct tb_lane *lane, struct tb_event *event)
     return CU(cuStreamWaitEvent, cuda_stream(lane), cuda_event(event), CU_EVENT_WAIT_DEFAULT);
 }
 
+static enum tb_status cuda_call(struct tb_lane *lane, void (*fn)(void *), void *arg)
+{
+    return CU(cuLaunchHostFunc, cuda_stream(lane), fn, arg);
+}
+
 static enum tb_status cuda_sync(struct tb_event *event)
 {
     return CU(cuEventSynchronize, cuda_event(event));
+}
+
+/* An event on the legacy default stream stands behind all the streams that wait for it. While the
+ * program captures a graph the stream takes none; such work is not asked for yet. */
+static enum tb_status cuda_follow(struct tb_lane *lane)
+{
+    CUevent event = NULL;
+    enum tb_status status = CU(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
+    if (status != TB_OK)
+        return status;
+    const CUresult result = cuda.driver->cuEventRecord(event, CU_STREAM_LEGACY);
+    if (result == CUDA_SUCCESS)
+        status = CU(cuStreamWaitEvent, cuda_stream(lane), event, CU_EVENT_WAIT_DEFAULT);
+    else if (result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        status = cuda_outcome("cuEventRecord", result);
+    (void)cuda.driver->cuEventDestroy(event); /* the driver keeps it as long as it is waited for */
+    return status;
 }
 
 /* --- copies --------------------------------------------------------------------------------------
@@ -678,8 +796,14 @@ const struct tb_dev_ops *tb_dev(void)
         .launch = cuda_launch,
         .record = cuda_record,
         .wait = cuda_wait,
+        .call = cuda_call,
         .sync = cuda_sync,
         .where = cuda_where,
+        .shared = cuda_shared,
+        .used = cuda_used,
+        .fetch = cuda_fetch,
+        .put = cuda_put,
+        .follow = cuda_follow,
         .check = cuda_check,
         .last_error = cuda_last_error,
     };

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "calibrate.h"
 #include "conf.h"
 #include "dev.h"
 #include "log.h"
@@ -42,6 +43,7 @@ struct device_list {
 
 static _Atomic uint64_t device_word; /* state in the low byte, above it the pid that took it on */
 static _Atomic int device_faults;
+static _Atomic int64_t device_began_ns; /* when the start began; 0: it has not */
 static _Atomic bool device_exiting;
 
 static pthread_once_t device_once = PTHREAD_ONCE_INIT;
@@ -269,8 +271,10 @@ static const char *device_bring_up(void)
         if (atomic_load(&device_exiting))
             return "the process is ending";
         status = tb_dev()->open(candidates[(first + i) % found], &device_facts);
-        if (status == TB_OK)
+        if (status == TB_OK) {
+            calibrate_device(tb_dev(), &device_facts);
             return NULL;
+        }
     }
     return device_reason(status);
 }
@@ -310,6 +314,7 @@ static void device_begin(void)
     uint64_t untried = device_pack(TB_DEVICE_UNTRIED, 0);
     const char *list = conf_get()->devices;
     pthread_once(&device_once, device_prepare);
+    atomic_store(&device_began_ns, (int64_t)log_now_ns());
     if (!atomic_compare_exchange_strong(&device_word, &untried,
                                         device_pack(TB_DEVICE_STARTING, getpid())))
         return;
@@ -340,6 +345,12 @@ enum tb_device_state device_start(int64_t wait_ns)
     if (wait_ns > 0 && device_state() == TB_DEVICE_STARTING)
         device_await(wait_ns);
     return device_state();
+}
+
+int64_t device_starting_ns(void)
+{
+    const int64_t began = atomic_load_explicit(&device_began_ns, memory_order_relaxed);
+    return began != 0 && device_state() == TB_DEVICE_STARTING ? (int64_t)log_now_ns() - began : 0;
 }
 
 /* --- facts and faults ----------------------------------------------------------------------------

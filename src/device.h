@@ -17,6 +17,8 @@ enum tb_device_state device_state(void); /* cheap: one atomic load and getpid() 
  * Returns the state then. Never waits without a limit: a caller may hold the loader's lock. */
 enum tb_device_state device_start(int64_t wait_ns);
 
+int64_t device_starting_ns(void); /* since its start began; 0 where it is not starting */
+
 const struct tb_caps *device_caps(void); /* of the device that is READY, else NULL */
 const char *device_why_not(void);        /* one line: why there is no device, or why it is off */
 

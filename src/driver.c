@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@
 #define DRIVER_NAME "libcuda.so.1"
 
 static _Atomic(struct tb_driver *) driver_table;
+
+static void driver_claim(void);
 
 /* Names as the library exports them: cuda.h's macros are expanded before they become text. */
 #define DRIVER_TEXT(NAME) #NAME
@@ -69,6 +72,7 @@ enum tb_status driver_open(const struct tb_driver **out, char *why, size_t why_b
         *out = known;
         return TB_OK;
     }
+    driver_claim();
     /* The handle is never closed: the driver does not survive being unloaded. */
     void *handle = dlopen(DRIVER_NAME, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
@@ -97,7 +101,7 @@ enum tb_status driver_open(const struct tb_driver **out, char *why, size_t why_b
 
 struct driver_search {
     unsigned long long adds_known, adds;
-    bool found;
+    bool driver, runtime;
 };
 
 static int driver_look(struct dl_phdr_info *info, size_t size, void *data)
@@ -106,26 +110,84 @@ static int driver_look(struct dl_phdr_info *info, size_t size, void *data)
     (void)size;
     search->adds = info->dlpi_adds;
     if (search->adds == search->adds_known)
-        return 1; /* nothing was loaded since the last search, which found nothing */
+        return 1; /* nothing was loaded since the last search */
     const char *slash = strrchr(info->dlpi_name, '/');
     const char *file = slash ? slash + 1 : info->dlpi_name;
-    search->found = strncmp(file, "libcuda.so", strlen("libcuda.so")) == 0;
-    return search->found;
+    search->driver |= strncmp(file, "libcuda.so", strlen("libcuda.so")) == 0;
+    search->runtime |= strncmp(file, "libcudart.so", strlen("libcudart.so")) == 0;
+    return 0;
+}
+
+static _Atomic bool driver_mapped, driver_foreign, driver_loading;
+
+/* The loader's list has a lock that the C library does not make anew in a child: a thread of ours
+ * that held it as another one forked would leave it locked there for ever. So no fork while one
+ * looks. */
+static pthread_mutex_t driver_looking = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
+
+static void driver_before_fork(void)
+{
+    pthread_mutex_lock(&driver_looking);
+}
+
+static void driver_after_fork(void)
+{
+    pthread_mutex_unlock(&driver_looking);
+}
+
+static void driver_hear_forks(void)
+{
+    pthread_atfork(driver_before_fork, driver_after_fork, driver_after_fork);
+}
+
+static void driver_scan_locked(void);
+
+/* Where another thread looks just now, what it finds will do: nobody waits here, least of all a
+ * caller that the loader itself has called. */
+static void driver_scan(void)
+{
+    pthread_once(&driver_once, driver_hear_forks);
+    if (pthread_mutex_trylock(&driver_looking) != 0)
+        return;
+    driver_scan_locked();
+    pthread_mutex_unlock(&driver_looking);
+}
+
+/* dlopen(RTLD_NOLOAD) would wait for a load in progress on another thread; the list of loaded
+ * objects is guarded by a lock that is held for instants only. */
+static void driver_scan_locked(void)
+{
+    static _Atomic unsigned long long adds;
+    struct driver_search search = {.adds_known = atomic_load_explicit(&adds, memory_order_relaxed)};
+    const bool ours = atomic_load(&driver_loading);
+    dl_iterate_phdr(driver_look, &search);
+    if (search.driver && !ours && !atomic_load(&driver_mapped))
+        atomic_store(&driver_foreign, true);
+    if (search.runtime)
+        atomic_store(&driver_foreign, true);
+    if (search.driver)
+        atomic_store(&driver_mapped, true);
+    atomic_store_explicit(&adds, search.adds, memory_order_relaxed);
 }
 
 bool driver_is_mapped(void)
 {
-    /* dlopen(RTLD_NOLOAD) would wait for a load in progress on another thread; the list of loaded
-     * objects is guarded by a lock that is held for instants only. */
-    static _Atomic bool mapped;
-    static _Atomic unsigned long long adds;
-    if (atomic_load_explicit(&mapped, memory_order_relaxed))
-        return true;
-    struct driver_search search = {.adds_known = atomic_load_explicit(&adds, memory_order_relaxed)};
-    dl_iterate_phdr(driver_look, &search);
-    if (search.found)
-        atomic_store_explicit(&mapped, true, memory_order_relaxed);
-    else
-        atomic_store_explicit(&adds, search.adds, memory_order_relaxed);
-    return search.found;
+    if (!atomic_load_explicit(&driver_mapped, memory_order_relaxed))
+        driver_scan();
+    return atomic_load_explicit(&driver_mapped, memory_order_relaxed);
+}
+
+bool driver_is_shared(void)
+{
+    if (!atomic_load_explicit(&driver_foreign, memory_order_relaxed))
+        driver_scan();
+    return atomic_load_explicit(&driver_foreign, memory_order_relaxed);
+}
+
+/* Who was first: to be settled before we load the driver ourselves. */
+static void driver_claim(void)
+{
+    driver_scan();
+    atomic_store(&driver_loading, true);
 }

@@ -26,4 +26,8 @@ enum tb_status driver_open(const struct tb_driver **out, char *why, size_t why_b
  */
 bool driver_is_mapped(void);
 
+/* May the program use CUDA of its own accord? The driver was here before we loaded it, or CUDA's
+ * run-time library is. Cheap as the above. */
+bool driver_is_shared(void);
+
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs plans: a service thread per call issues the products, the copiers carry panels and tiles. A
- * step is taken up once the steps it waits for were issued; the device orders the rest by events.
+ * Runs plans: copiers move panels and tiles between the caller's memory and staging buffers, and a
+ * service thread per call asks the device for everything, in the order in which it can be done. One
+ * thread, since many that call the driver at once wait for each other. A step is taken up once the
+ * steps it waits for were issued; the device orders the rest by events.
  * Decides nothing about order or memory (plan.c, pool.c). Called by offload.c.
  *
  * Rules. (1) Everything in struct tb_job but `guard` is under the pool's lock, which is never held
@@ -14,18 +16,25 @@
 #include <unistd.h>
 #include "pool.h"
 #include "stage.h"
+#include "trace.h"
 
 int64_t exec_queue_ns = INT64_C(2000000000), exec_standstill_ns = INT64_C(8000000000);
 int64_t exec_watchdog_ns = INT64_C(60000000000);
+double exec_brief_bytes = 64 << 20;
+static const double brief_flops = 1e11;
+
+/* What is queued or under way, for those that ask without the lock. */
+static _Atomic int64_t ahead_ns;
+static atomic_int ahead_calls;
 
 static const unsigned abandoned_bit = 1u << 31;
 
 struct step_state {
-    int64_t to_issue;  /* pieces */
-    uint32_t carriers; /* copiers that had one, a bit each */
-    uint32_t seen;     /* lanes that already wait for it, a bit each */
+    int64_t to_issue; /* pieces */
+    uint32_t seen;    /* lanes that already wait for it, a bit each */
     bool issued;
-    struct tb_event *event; /* compute: behind it */
+    bool launched;          /* compute: asked for, whatever became of the event behind it */
+    struct tb_event *event; /* behind it */
 };
 
 struct tb_job {
@@ -34,14 +43,20 @@ struct tb_job {
     struct step_state *state;
     unsigned char *done; /* the caller's: only inside the guard */
     struct tb_slab *slab;
+    struct tb_server *server;
     struct tb_job *next;                        /* in the queue, or among the active */
     int32_t compute_at, upload_at, download_at; /* the next step of each kind */
     int64_t upload_piece, download_piece;
-    int64_t left; /* pieces of C not yet written */
-    int busy;     /* tasks in the hands of copiers */
+    int64_t left;                        /* pieces of C not yet written */
+    int busy;                            /* tasks in the hands of copiers */
+    struct tb_chunk *asked, **asked_end; /* transfers to issue */
+    bool closed;                         /* no more of them */
     int refs;
-    uint32_t carriers;
-    enum tb_status status; /* the first failure */
+    enum tb_class class;
+    int64_t served;          /* bytes moved for it, counted from those of the others at its start */
+    int64_t est_ns, ahead;   /* all of it; of that, still in ahead_ns */
+    int64_t pieces, carried; /* uploads and downloads: all, and those taken up */
+    enum tb_status status;   /* the first failure */
     bool begun, over, give_up;
     pthread_cond_t told; /* the caller: begun, over, or the last section left */
     atomic_uint guard;   /* sections inside, and abandoned_bit */
@@ -73,6 +88,13 @@ static bool job_abandoned(struct tb_job *job)
 
 /* --- Life of a job --- */
 
+static enum tb_class class_of(const struct tb_call *call, const struct tb_plan *plan)
+{
+    const bool brief =
+        plan->bytes_in + plan->bytes_out <= exec_brief_bytes && call_flops(call) <= brief_flops;
+    return brief ? TB_BRIEF : TB_LONG;
+}
+
 static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan *plan,
                                unsigned char *done)
 {
@@ -97,10 +119,14 @@ static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan 
         if (step->kind != TB_COMPUTE)
             job->state[i].to_issue =
                 plan_pieces(&step->range, plan->elem[plan_operand(step->kind)], plan->chunk);
+        job->pieces += job->state[i].to_issue;
     }
+    job->class = class_of(call, plan);
+    job->est_ns = job->ahead = (int64_t)plan->est_ns;
     job->left = plan->pieces;
     job->done = done;
     job->refs = 1; /* the caller's */
+    job->asked_end = &job->asked;
     pool_cond_open(&job->told);
     return job;
 }
@@ -113,6 +139,31 @@ static void job_drop(struct tb_job *job)
     pthread_cond_destroy(&job->told);
     plan_free(&job->plan);
     free(job);
+}
+
+/* Takes from what is ahead of others all but the given share of the job. Lock held. */
+static void job_advance(struct tb_job *job, int64_t pieces_left)
+{
+    const int64_t left =
+        pieces_left > 0 ? (int64_t)((double)job->est_ns * (double)pieces_left / (double)job->pieces)
+                        : 0;
+    if (left >= job->ahead)
+        return;
+    atomic_fetch_sub(&ahead_ns, job->ahead - left);
+    job->ahead = left;
+}
+
+/* It is over, or was never begun. Lock held. */
+static void job_leaves_queue(struct tb_job *job)
+{
+    job_advance(job, 0);
+    atomic_fetch_sub(&ahead_calls, 1);
+}
+
+double exec_ahead_ns(int *calls)
+{
+    *calls = atomic_load_explicit(&ahead_calls, memory_order_relaxed);
+    return (double)atomic_load_explicit(&ahead_ns, memory_order_relaxed);
 }
 
 /* Lock held. */
@@ -135,46 +186,123 @@ static bool step_ready(const struct tb_job *job, int32_t i)
     return true;
 }
 
-/* Makes a lane wait for the steps before step i. `bit` is the lane's in `seen`, `self` its copier,
- * or -1. No lock needed: a step that was issued does not change, but for the bits `seen` of our own
- * lane. */
-static enum tb_status lane_await(struct tb_job *job, int32_t i, struct tb_lane *lane, int self)
-{
-    const struct tb_dev_ops *dev = tb_dev();
-    const struct tb_step *step = plan_step(&job->plan, i);
-    uint32_t carriers = 0;
-    enum tb_status status = TB_OK;
-    for (int w = 0; w < TB_STEP_WAITS && status == TB_OK; w++) {
-        if (step->waits_on[w] < 0)
-            continue;
-        const struct tb_step *before = plan_step(&job->plan, step->waits_on[w]);
-        struct step_state *state = &job->state[step->waits_on[w]];
-        if (before->kind == TB_COMPUTE) {
-            status = dev->wait(lane, state->event);
-        } else if (self >= 0) {
-            carriers |= state->carriers;
-        } else if (!(state->seen & (1u << step->lane))) {
-            state->seen |= 1u << step->lane; /* only the service thread gets here */
-            carriers |= state->carriers;
-        }
-    }
-    if (self >= 0)
-        carriers &= ~(1u << self);
-    for (int c = 0; c < TB_COPIERS_MAX && status == TB_OK; c++)
-        if (carriers & (1u << c))
-            status = dev->wait(lane, atomic_load(&pool_get()->copier[c].latest));
-    return status;
-}
-
-/* --- Copiers --- */
-
 static bool is_upload(enum tb_step_kind kind)
 {
     return kind == TB_UPLOAD_A || kind == TB_UPLOAD_B || kind == TB_UPLOAD_C;
 }
 
-/* The next piece of one kind of a job, if its step is ready. Lock held. */
-static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
+/* The stage of its server that a step belongs to. */
+static struct tb_stage *stage_of(const struct tb_job *job, const struct tb_step *step)
+{
+    const int lane = step->kind == TB_COMPUTE    ? step->lane
+                     : step->kind == TB_DOWNLOAD ? TB_LANE_BACK
+                                                 : TB_LANE_IN;
+    return &job->server->stage[job->class][lane];
+}
+
+/* Makes the lane of step i wait for the steps before it; a lane is told of a step but once. Only
+ * the service thread gets here, and a step that was issued does not change: no lock needed. */
+static enum tb_status lane_await(struct tb_job *job, int32_t i)
+{
+    const struct tb_step *step = plan_step(&job->plan, i);
+    struct tb_stage *const stage = stage_of(job, step);
+    const uint32_t bit = 1u << (stage - job->server->stage[job->class]);
+    enum tb_status status = TB_OK;
+    for (int w = 0; w < TB_STEP_WAITS && status == TB_OK; w++) {
+        if (step->waits_on[w] < 0)
+            continue;
+        struct step_state *state = &job->state[step->waits_on[w]];
+        if (!(state->seen & bit))
+            status = tb_dev()->wait(stage->lane, state->event);
+        state->seen |= bit;
+    }
+    return status;
+}
+
+/* Step i is on its lane as a whole: an event behind it. The service thread only. */
+static enum tb_status step_mark(struct tb_job *job, int32_t i)
+{
+    return stage_mark(stage_of(job, plan_step(&job->plan, i)), &job->state[i].event);
+}
+
+/* --- The timeline --- */
+
+/* Of an operation of a lane: before it, and behind it. Nothing depends on it: where it fails the
+ * mark is lost, and the operation tells. */
+static struct trace_mark *lane_begins(struct tb_lane *lane, enum trace_track track, int number,
+                                      const char *name, size_t bytes)
+{
+    struct trace_mark *mark = trace_lane(track, number, name, (int64_t)bytes);
+    if (mark)
+        (void)tb_dev()->call(lane, trace_lane_begins, mark);
+    return mark;
+}
+
+static void lane_ends(struct tb_lane *lane, struct trace_mark *mark)
+{
+    if (mark)
+        (void)tb_dev()->call(lane, trace_lane_ends, mark);
+}
+
+static int server_number(const struct tb_server *server)
+{
+    return (int)(server - pool_get()->server);
+}
+
+static const char *step_name(enum tb_step_kind kind)
+{
+    static const char *const names[] = {[TB_UPLOAD_A] = "A",
+                                        [TB_UPLOAD_B] = "B",
+                                        [TB_UPLOAD_C] = "C",
+                                        [TB_COMPUTE] = "tile",
+                                        [TB_DOWNLOAD] = "C back"};
+    return names[kind];
+}
+
+/* --- Copiers --- */
+
+/* May a copier that takes up the step have to wait for a product? */
+static bool step_lingers(const struct tb_plan *plan, const struct tb_step *step)
+{
+    for (int w = 0; w < TB_STEP_WAITS; w++)
+        if (step->waits_on[w] >= 0 && plan_step(plan, step->waits_on[w])->kind == TB_COMPUTE)
+            return true;
+    return false;
+}
+
+/* The first of every six copiers is for brief calls alone: whatever the long ones wait for, a brief
+ * one finds somebody to carry it. */
+static bool is_swift(const struct tb_copier *self)
+{
+    enum { EVERY = 6 };
+    return pool_get()->copiers >= EVERY && self->index % EVERY == 0 &&
+           self->state == TB_COPIER_UP && !self->lost;
+}
+
+static bool any_swift(const struct tb_pool *pool)
+{
+    bool any = false;
+    for (int c = 0; c < pool->copiers; c++)
+        any = any || is_swift(&pool->copier[c]);
+    return any;
+}
+
+/* Should this copier carry for the job? Lock held. */
+static bool copier_suits(const struct tb_copier *self, const struct tb_job *job)
+{
+    if (is_swift(self))
+        return job->class == TB_BRIEF;
+    if (job->class != TB_BRIEF || !any_swift(pool_get()))
+        return true;
+    bool lingers = false;
+    for (int i = 0; i < TB_CHUNKS; i++)
+        lingers = lingers || (self->chunk[i].state != TB_CHUNK_FREE && self->chunk[i].lingers);
+    return !lingers;
+}
+
+/* The next piece of one kind of a job for a copier, if its step is ready. Lock held. */
+static bool job_next(const struct tb_copier *self, struct tb_job *job, bool upload,
+                     struct tb_task *task)
 {
     int32_t *at = upload ? &job->upload_at : &job->download_at;
     int64_t *piece = upload ? &job->upload_piece : &job->download_piece;
@@ -184,13 +312,18 @@ static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
         ++*at;
     if (job->status != TB_OK || *at == count || !step_ready(job, *at))
         return false;
+    const struct tb_step *step = plan_step(&job->plan, *at);
+    if (!copier_suits(self, job))
+        return false;
     if (task) {
         *task = (struct tb_task){job, *at, (*piece)++};
         job->busy++;
         job->refs++;
-        const struct tb_step *step = plan_step(&job->plan, *at);
-        if (*piece ==
-            plan_pieces(&step->range, job->plan.elem[plan_operand(step->kind)], job->plan.chunk)) {
+        job_advance(job, job->pieces - ++job->carried);
+        const size_t elem = job->plan.elem[plan_operand(step->kind)];
+        const struct tb_piece taken = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
+        job->served += (int64_t)plan_piece_bytes(&step->range, elem, &taken);
+        if (*piece == plan_pieces(&step->range, elem, job->plan.chunk)) {
             *piece = 0;
             ++*at;
         }
@@ -198,43 +331,48 @@ static bool job_next(struct tb_job *job, bool upload, struct tb_task *task)
     return true;
 }
 
-/* Picks a piece of some job, fairly: whoever was served goes to the end. Lock held. */
-static bool pick(bool upload, struct tb_task *task)
+/* Picks a piece of the job that had the fewest bytes so far: the link is shared by bytes, whatever
+ * the size of the pieces. A job that could not use its turn does not save it up. Lock held. */
+static bool pick(const struct tb_copier *self, bool upload, struct tb_task *task)
 {
-    for (struct tb_job **at = &pool_get()->active; *at; at = &(*at)->next) {
-        struct tb_job *job = *at;
-        if (!job_next(job, upload, task))
+    struct tb_pool *pool = pool_get();
+    struct tb_job *best = NULL;
+    for (struct tb_job *job = pool->active; job; job = job->next) {
+        if (!job_next(self, job, upload, NULL))
             continue;
-        if (task && job->next) {
-            *at = job->next;
-            while (*at)
-                at = &(*at)->next;
-            *at = job;
-            job->next = NULL;
-        }
-        return true;
+        if (!task)
+            return true;
+        if (job->served < pool->served)
+            job->served = pool->served;
+        if (!best || job->served < best->served)
+            best = job;
     }
-    return false;
+    if (!best)
+        return false;
+    pool->served = best->served;
+    return job_next(self, best, upload, task);
 }
 
-/* Uploads first, they feed the device; but a third of the copiers may always fetch. A copier that
- * fetches waits for the product, so not all should while there is something to send. Lock held. */
-static bool task_take(struct tb_task *task)
+/* Uploads first, they feed the device; but some pieces may always be on their way back: two for
+ * three copiers, by the virtual clock of tests/sim the best share. More would keep too many copiers
+ * waiting for products while there is something to send. Lock held. */
+static bool task_take(const struct tb_copier *self, struct tb_task *task)
 {
-    enum { SHARE = 3, PATIENCE = 32 };
+    enum { PATIENCE = 32 };
     struct tb_pool *pool = pool_get();
-    if (!pick(true, NULL))
-        return pick(false, task);
+    if (!pick(self, true, NULL))
+        return pick(self, false, task);
     int fetching = 0;
     for (int c = 0; c < pool->copiers; c++)
-        for (int i = 0; i < 2; i++)
-            fetching += pool->copier[c].chunk[i].download.job != NULL;
-    if ((fetching < pool->copiers / SHARE || pool->sent >= PATIENCE) && pick(false, task)) {
+        for (int i = 0; i < TB_CHUNKS; i++)
+            fetching +=
+                pool->copier[c].chunk[i].state != TB_CHUNK_FREE && pool->copier[c].chunk[i].back;
+    if ((3 * fetching < 2 * pool->copiers || pool->sent >= PATIENCE) && pick(self, false, task)) {
         pool->sent = 0;
         return true;
     }
     pool->sent++;
-    return pick(true, task);
+    return pick(self, true, task);
 }
 
 /* Everything on the lane is over, whatever became of its event. False: the device does not say so.
@@ -248,37 +386,43 @@ static bool lane_drain(struct tb_lane *lane, struct tb_event *event)
     return false;
 }
 
-static void engine_break(enum tb_status status)
+static bool stage_drain(struct tb_stage *stage)
 {
-    struct tb_pool *pool = pool_get();
-    pthread_mutex_lock(&pool->lock);
-    if (pool->broken == TB_OK)
-        pool->broken = status;
-    pthread_cond_broadcast(&pool->moved);
-    pthread_cond_broadcast(&pool->freed);
-    pthread_mutex_unlock(&pool->lock);
+    return lane_drain(stage->lane, stage->event[0]);
 }
 
-static void task_close(struct tb_task *task, enum tb_status status, bool written)
+static void engine_break(enum tb_status status)
 {
-    struct tb_pool *pool = pool_get();
+    pthread_mutex_lock(&pool_get()->lock);
+    pool_break(status);
+    pthread_mutex_unlock(&pool_get()->lock);
+}
+
+/* Lock held. */
+static void task_end(struct tb_task *task, enum tb_status status, bool written)
+{
     struct tb_job *job = task->job;
-    pthread_mutex_lock(&pool->lock);
     if (status != TB_OK)
         job_fail(job, status);
     job->left -= written;
     job->busy--;
     if (job->left == 0 || job->status != TB_OK)
-        pthread_cond_broadcast(&pool->moved);
+        pthread_cond_broadcast(&pool_get()->moved);
     job_drop(job);
     task->job = NULL;
-    pthread_mutex_unlock(&pool->lock);
+}
+
+static void task_close(struct tb_task *task, enum tb_status status, bool written)
+{
+    pthread_mutex_lock(&pool_get()->lock);
+    task_end(task, status, written);
+    pthread_mutex_unlock(&pool_get()->lock);
 }
 
 /* The piece is here and good: the caller's memory gets it, unless the caller is gone. */
 static void task_commit(struct tb_chunk *chunk)
 {
-    struct tb_task *task = &chunk->download;
+    struct tb_task *task = &chunk->task;
     struct tb_job *job = task->job;
     const struct tb_step *step = plan_step(&job->plan, task->step);
     if (!job_enter(job)) {
@@ -287,7 +431,9 @@ static void task_commit(struct tb_chunk *chunk)
     }
     const size_t elem = job->plan.elem[TB_C];
     const struct tb_piece piece = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
+    const int64_t start = trace_start();
     stage_scatter(&job->call, &step->range, elem, &piece, chunk->bytes);
+    trace_span(start, "copier", "unstage", NULL);
     job->done[step->piece0 + task->piece] = 1;
     job_leave(job);
     task_close(task, TB_OK, true);
@@ -297,34 +443,43 @@ static void task_commit(struct tb_chunk *chunk)
  * is out of work for good: the buffer may still be read or written. */
 static void copier_drain(struct tb_copier *self, struct tb_chunk *chunk, enum tb_status status)
 {
-    if (lane_drain(self->lane, chunk->event))
+    if (lane_drain(chunk->lane, chunk->event))
         return;
     self->lost = true;
     engine_break(status);
 }
 
+/* Waits until the service thread has issued what was asked for. False: nobody will. */
+static bool chunk_await(struct tb_copier *self, struct tb_chunk *chunk)
+{
+    struct tb_pool *pool = pool_get();
+    pthread_mutex_lock(&pool->lock);
+    while (chunk->state == TB_CHUNK_ASKED && pool->broken != TB_DEVICE_OFF)
+        pthread_cond_wait(&self->issued, &pool->lock);
+    self->lost = self->lost || chunk->state == TB_CHUNK_ASKED;
+    const bool flying = chunk->state == TB_CHUNK_FLYING;
+    pthread_mutex_unlock(&pool->lock);
+    return flying;
+}
+
 /* Waits until a staging buffer is free, and finishes what came in it. */
 static void chunk_settle(struct tb_copier *self, struct tb_chunk *chunk)
 {
-    if (!chunk->busy)
+    if (!chunk_await(self, chunk))
         return;
     const enum tb_status status = tb_dev()->sync(chunk->event);
     if (status != TB_OK)
         copier_drain(self, chunk, status);
-    chunk->busy = false;
-    if (!chunk->download.job)
-        return;
-    if (status == TB_OK)
+    if (chunk->back && status == TB_OK)
         task_commit(chunk);
-    else
-        task_close(&chunk->download, status, false);
+    else if (chunk->back)
+        task_close(&chunk->task, status, false);
+    chunk->state = TB_CHUNK_FREE;
 }
 
-/* One transfer between the buffer and the device, behind everything it has to wait for. */
-static enum tb_status task_issue(struct tb_copier *self, struct tb_chunk *chunk,
-                                 const struct tb_task *task)
+/* On the way in: the bytes of a piece, ready to be sent. */
+static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *task)
 {
-    const struct tb_dev_ops *dev = tb_dev();
     struct tb_job *job = task->job;
     const struct tb_plan *plan = &job->plan;
     const struct tb_step *step = plan_step(plan, task->step);
@@ -332,64 +487,71 @@ static enum tb_status task_issue(struct tb_copier *self, struct tb_chunk *chunk,
     const size_t elem = plan->elem[which];
     const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
     const size_t bytes = plan_piece_bytes(&step->range, elem, &piece);
-    const struct tb_copy shape = {
-        .width = bytes, .rows = 1, .dst_pitch = bytes, .src_pitch = bytes};
-    const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
-                       plan_piece_offset(&step->range, elem, &piece);
-    if (is_upload(step->kind)) {
-        if (!job_enter(job))
-            return TB_TIMEOUT;
+    chunk->from = chunk->bytes;
+    chunk->shape =
+        (struct tb_copy){.width = bytes, .rows = 1, .dst_pitch = bytes, .src_pitch = bytes};
+    if (!is_upload(step->kind))
+        return TB_OK;
+    if (!job_enter(job))
+        return TB_TIMEOUT;
+    /* Pinned memory needs no staging on the way in: should the caller give up, it is only read. On
+     * the way back it is staged like all: C is written when a piece is known good. */
+    if (job->call.where[which] != TB_HOST_PINNED ||
+        !stage_rectangle(&job->call, &step->range, which, elem, &piece, &chunk->from,
+                         &chunk->shape)) {
+        const int64_t start = trace_start();
         stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
-        job_leave(job);
+        trace_span(start, "copier", "stage", NULL);
     }
-    enum tb_status status = lane_await(job, task->step, self->lane, self->index);
-    if (status != TB_OK)
-        return status;
-    status = is_upload(step->kind) ? dev->h2d(self->lane, at, chunk->bytes, shape)
-                                   : dev->d2h(self->lane, chunk->bytes, at, shape);
-    if (status != TB_OK)
-        return status;
-    chunk->busy = true;
-    status = dev->record(chunk->event, self->lane);
-    if (status != TB_OK) {
-        copier_drain(self, chunk, status); /* it is under way, and nothing tells when it ends */
-        chunk->busy = false;
-        return status;
-    }
-    atomic_store(&self->latest, chunk->event);
+    job_leave(job);
     return TB_OK;
 }
 
+/* Has the service thread issue the transfer of a piece. */
 static void task_run(struct tb_copier *self, struct tb_task *task)
 {
     struct tb_pool *pool = pool_get();
-    struct tb_chunk *chunk = &self->chunk[self->turn];
-    self->turn ^= 1;
-    chunk_settle(self, chunk);
     struct tb_job *job = task->job;
-    const enum tb_status status = self->lost ? TB_DEVICE_FAULT : task_issue(self, chunk, task);
-    if (status != TB_OK) {
-        task_close(task, status, false);
-        return;
-    }
+    struct tb_chunk *chunk = &self->chunk[self->turn];
+    self->turn = (self->turn + 1) % TB_CHUNKS;
+    chunk_settle(self, chunk);
+    enum tb_status status = self->lost ? TB_DEVICE_FAULT : task_stage(chunk, task);
+    const struct tb_step *step = plan_step(&job->plan, task->step);
+    const bool back = !is_upload(step->kind);
+    const bool lingers = job->class != TB_BRIEF && step_lingers(&job->plan, step);
+    /* A long call has one piece a copier on its way, while the next is staged: that is enough for
+     * the link, and more would only be a queue that a brief call has to wait through. */
+    if (job->class == TB_LONG && !back && !lingers)
+        for (int i = 0; i < TB_CHUNKS; i++)
+            if (!self->chunk[i].back && !self->chunk[i].lingers)
+                chunk_settle(self, &self->chunk[i]);
     pthread_mutex_lock(&pool->lock);
-    struct step_state *state = &job->state[task->step];
-    state->carriers |= 1u << self->index;
-    job->carriers |= 1u << self->index;
-    if (--state->to_issue == 0) {
-        state->issued = true;
-        pthread_cond_broadcast(&pool->moved);
-        pthread_cond_broadcast(&pool->work);
-    }
-    if (plan_step(&job->plan, task->step)->kind == TB_DOWNLOAD) {
-        chunk->download = *task; /* stays in our hands until the piece is here */
+    if (status == TB_OK && job->closed)
+        status = TB_TIMEOUT;
+    if (status != TB_OK) {
+        task_end(task, status, false);
     } else {
-        job->busy--;
-        if (job->status != TB_OK)
-            pthread_cond_broadcast(&pool->moved);
-        job_drop(job);
+        chunk->task = *task;
+        chunk->back = back;
+        chunk->lingers = lingers;
+        chunk->state = TB_CHUNK_ASKED;
+        chunk->next = NULL;
+        *job->asked_end = chunk;
+        job->asked_end = &chunk->next;
+        pthread_cond_broadcast(&pool->moved);
     }
     pthread_mutex_unlock(&pool->lock);
+}
+
+/* The buffer to wait for: in use for the longest time, of those that will be free. NULL: none. */
+static struct tb_chunk *oldest_in_use(struct tb_copier *self)
+{
+    for (int i = 0; i < TB_CHUNKS; i++) {
+        struct tb_chunk *chunk = &self->chunk[(self->turn + i) % TB_CHUNKS];
+        if (chunk->state == TB_CHUNK_FLYING || (chunk->state == TB_CHUNK_ASKED && !self->lost))
+            return chunk;
+    }
+    return NULL;
 }
 
 static void copier_work(struct tb_copier *self)
@@ -398,14 +560,14 @@ static void copier_work(struct tb_copier *self)
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         struct tb_task task;
-        struct tb_chunk *oldest = &self->chunk[self->turn], *newest = &self->chunk[self->turn ^ 1];
-        if (!self->lost && task_take(&task)) {
+        struct tb_chunk *oldest = oldest_in_use(self);
+        if (!self->lost && task_take(self, &task)) {
             pthread_mutex_unlock(&pool->lock);
             task_run(self, &task);
             pthread_mutex_lock(&pool->lock);
-        } else if (oldest->busy || newest->busy) {
+        } else if (oldest) {
             pthread_mutex_unlock(&pool->lock);
-            chunk_settle(self, oldest->busy ? oldest : newest);
+            chunk_settle(self, oldest);
             pthread_mutex_lock(&pool->lock);
         } else if (pool->stop_copiers) {
             break;
@@ -418,21 +580,95 @@ static void copier_work(struct tb_copier *self)
 
 /* --- Service threads --- */
 
-static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, int32_t i,
-                                    struct tb_event **event)
+/* One transfer between a buffer and the device, behind everything it has to wait for. */
+static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
+{
+    const struct tb_dev_ops *dev = tb_dev();
+    const struct tb_plan *plan = &job->plan;
+    const struct tb_task *task = &chunk->task;
+    const struct tb_step *step = plan_step(plan, task->step);
+    const enum tb_operand_id which = plan_operand(step->kind);
+    const size_t elem = plan->elem[which];
+    const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
+    const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
+                       plan_piece_offset(&step->range, elem, &piece);
+    struct tb_lane *const lane = stage_of(job, step)->lane;
+    enum tb_status status = lane_await(job, task->step);
+    if (status != TB_OK)
+        return status;
+    struct trace_mark *const mark =
+        lane_begins(lane, chunk->back ? TRACE_D2H : TRACE_H2D, server_number(job->server),
+                    step_name(step->kind), plan_piece_bytes(&step->range, elem, &piece));
+    status = chunk->back ? dev->d2h(lane, chunk->bytes, at, chunk->shape)
+                         : dev->h2d(lane, at, chunk->from, chunk->shape);
+    lane_ends(lane, mark);
+    if (status != TB_OK)
+        return status;
+    chunk->lane = lane;
+    status = dev->record(chunk->event, lane);
+    if (status != TB_OK) /* it is under way, and nothing tells when it ends */
+        copier_drain(chunk->of, chunk, status);
+    return status;
+}
+
+/* Issues the transfer that was asked for first; after a failure it is only let go of. Lock held,
+ * and let go meanwhile. False: there is none. */
+static bool asked_next(struct tb_job *job)
+{
+    struct tb_pool *pool = pool_get();
+    struct tb_chunk *chunk = job->asked;
+    if (!chunk)
+        return false;
+    job->asked = chunk->next;
+    if (!job->asked)
+        job->asked_end = &job->asked;
+    struct step_state *state = &job->state[chunk->task.step];
+    const bool last = state->to_issue == 1;
+    enum tb_status status = job->status;
+    if (status == TB_OK && job_abandoned(job))
+        status = TB_TIMEOUT;
+    bool flying = false;
+    if (status == TB_OK) {
+        pthread_mutex_unlock(&pool->lock);
+        status = chunk_issue(job, chunk);
+        flying = status == TB_OK;
+        if (flying && chunk->of->lost) /* it waits no more, for nothing came for too long */
+            copier_drain(chunk->of, chunk, TB_TIMEOUT);
+        if (flying && last)
+            status = step_mark(job, chunk->task.step);
+        pthread_mutex_lock(&pool->lock);
+    }
+    if (status != TB_OK)
+        job_fail(job, status);
+    state->to_issue -= flying;
+    state->issued = last && status == TB_OK;
+    struct tb_task task = chunk->task;
+    chunk->state = flying ? TB_CHUNK_FLYING : TB_CHUNK_FREE;
+    pthread_cond_broadcast(&chunk->of->issued);
+    if (!flying || !chunk->back) /* else it stays with the copier until it is here */
+        task_end(&task, status, false);
+    if (last)
+        pthread_cond_broadcast(&pool->work);
+    return true;
+}
+
+static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, int32_t i)
 {
     const struct tb_dev_ops *dev = tb_dev();
     const struct tb_step *step = plan_step(&job->plan, i);
-    struct tb_lane *lane = self->lane[step->lane];
+    struct tb_lane *const lane = stage_of(job, step)->lane;
     const struct tb_gemm_params params =
         stage_params(&job->call, &job->plan, step, job->slab->base);
-    enum tb_status status = lane_await(job, i, lane, -1);
-    if (status == TB_OK)
+    enum tb_status status = lane_await(job, i);
+    if (status == TB_OK) {
+        const int number = server_number(self) * TB_PLAN_LANES + step->lane;
+        struct trace_mark *const mark =
+            lane_begins(lane, TRACE_KERNEL, number, step_name(step->kind), 0);
         status = dev->launch(lane, job->plan.kernel, &params);
-    *event = self->event[step->lane][self->turn[step->lane]++ % TB_RING];
-    if (status == TB_OK)
-        status = dev->record(*event, lane);
-    return status;
+        lane_ends(lane, mark);
+    }
+    job->state[i].launched = status == TB_OK;
+    return status == TB_OK ? step_mark(job, i) : status;
 }
 
 /* The next product of the job, if it can be issued. Lock held, and let go meanwhile. */
@@ -445,15 +681,13 @@ static bool compute_next(struct tb_server *self, struct tb_job *job)
     const int32_t i = job->compute_at;
     if (i == count || !step_ready(job, i))
         return false;
-    struct tb_event *event = NULL;
     pthread_mutex_unlock(&pool->lock);
-    const enum tb_status status = compute_issue(self, job, i, &event);
+    const enum tb_status status = compute_issue(self, job, i);
     pthread_mutex_lock(&pool->lock);
     if (status != TB_OK) {
         job_fail(job, status);
         return true;
     }
-    job->state[i].event = event;
     job->state[i].issued = true;
     job->compute_at++;
     pthread_cond_broadcast(&pool->work);
@@ -468,11 +702,58 @@ static enum tb_status engine_status(const struct tb_pool *pool)
     return pool->copiers > 0 && pool->copiers_failed == pool->copiers ? pool->copier_status : TB_OK;
 }
 
+/* A C in place: the tiles whose products were launched are there once the lanes are over. */
+static enum tb_status tiles_land(struct tb_server *self, struct tb_job *job)
+{
+    for (int lane = 0; lane < TB_SERVER_LANES; lane++)
+        if (!stage_drain(&self->stage[job->class][lane]))
+            return TB_DEVICE_FAULT;
+    if (!job_enter(job))
+        return TB_TIMEOUT;
+    for (int32_t i = 0; i < job->plan.count; i++)
+        if (job->state[i].launched && plan_step_commits(&job->plan, plan_step(&job->plan, i)))
+            job->done[plan_step(&job->plan, i)->piece0] = 1;
+    job_leave(job);
+    return TB_OK;
+}
+
+/* Every product of a C in place is issued: waits for the end. Lock held, and let go meanwhile. */
+static void job_land(struct tb_server *self, struct tb_job *job)
+{
+    pthread_mutex_unlock(&pool_get()->lock);
+    const enum tb_status status = tiles_land(self, job);
+    pthread_mutex_lock(&pool_get()->lock);
+    if (status != TB_OK)
+        job_fail(job, status);
+    else
+        job->left = 0;
+}
+
+static bool job_in_place(const struct tb_job *job)
+{
+    const bool *in_place = job->plan.in_place;
+    return in_place[TB_A] || in_place[TB_B] || in_place[TB_C];
+}
+
+/* Operands in place are ready when the program's own work on them is. */
+static enum tb_status lanes_follow(struct tb_server *self, const struct tb_job *job)
+{
+    enum tb_status status = TB_OK;
+    for (int lane = 0; lane < TB_SERVER_LANES && job_in_place(job) && status == TB_OK; lane++)
+        status = tb_dev()->follow(self->stage[job->class][lane].lane);
+    return status;
+}
+
 /* Issues products until all of C is written, or something fails and the copiers have let go. */
 static void job_drive(struct tb_server *self, struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
+    const enum tb_status ready = lanes_follow(self, job);
     pthread_mutex_lock(&pool->lock);
+    job->served = pool->served;
+    if (ready != TB_OK)
+        job_fail(job, ready);
+    job->server = self;
     job->next = pool->active;
     pool->active = job;
     pthread_cond_broadcast(&pool->work);
@@ -480,29 +761,30 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
         const enum tb_status status = engine_status(pool);
         if (status != TB_OK)
             job_fail(job, status);
-        else if (!compute_next(self, job))
+        else if (compute_next(self, job) || asked_next(job))
+            continue;
+        else if (job->plan.in_place[TB_C] && job->compute_at == job->plan.count)
+            job_land(self, job);
+        else
             pthread_cond_wait(&pool->moved, &pool->lock);
     }
     struct tb_job **at = &pool->active;
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
-    while (job->busy > 0 && !job_abandoned(job))
-        pthread_cond_wait(&pool->moved, &pool->lock);
+    while (asked_next(job) || (job->busy > 0 && !job_abandoned(job)))
+        if (!job->asked && job->busy > 0 && !job_abandoned(job))
+            pthread_cond_wait(&pool->moved, &pool->lock);
+    job->closed = true;
     pthread_mutex_unlock(&pool->lock);
 }
 
 /* After a failure: nothing of the job may be under way when its memory goes to the next one. */
-static bool job_drain(struct tb_server *self, struct tb_job *job)
+static bool job_drain(struct tb_server *self, const struct tb_job *job)
 {
     bool good = true;
-    for (int c = 0; c < TB_COPIERS_MAX; c++) {
-        struct tb_event *latest = atomic_load(&pool_get()->copier[c].latest);
-        if ((job->carriers & (1u << c)) && tb_dev()->sync(latest) != TB_OK)
-            good = tb_dev()->sync(latest) == TB_OK && good;
-    }
     for (int lane = 0; lane < TB_SERVER_LANES; lane++)
-        good = lane_drain(self->lane[lane], self->event[lane][0]) && good;
+        good = stage_drain(&self->stage[job->class][lane]) && good;
     return good;
 }
 
@@ -510,7 +792,7 @@ static void job_begun(void *arg)
 {
     struct tb_job *job = arg;
     job->begun = true;
-    pool_get()->stuck_since = 0;
+    pool_get()->stuck_ns = 0;
     pthread_cond_broadcast(&job->told);
 }
 
@@ -521,7 +803,8 @@ static void job_close(struct tb_job *job, enum tb_status status)
         job->status = status;
     job->over = true;
     if (job->status != TB_BUSY)
-        pool_get()->stuck_since = 0;
+        pool_get()->stuck_ns = 0;
+    job_leaves_queue(job);
     pthread_cond_broadcast(&job->told);
     job_drop(job);
 }
@@ -529,12 +812,19 @@ static void job_close(struct tb_job *job, enum tb_status status)
 static void job_run(struct tb_server *self, struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
-    enum tb_status status = pool_take(job->plan.bytes, &job->give_up, job_begun, job, &job->slab);
+    /* The program may have reset the device: every handle of ours is void then. */
+    enum tb_status status = tb_dev()->check();
+    if (status != TB_OK)
+        engine_break(status);
+    else
+        status = pool_take(job->plan.bytes, job->class, &job->give_up, job_begun, job, &job->slab);
     if (status == TB_OK) {
         job_drive(self, job);
         status = job->status;
         if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
             engine_break(status);
+        else if (status != TB_OK && job->plan.in_place[TB_C])
+            (void)tiles_land(self, job);
         if (!job_abandoned(job))
             pool_give(job->slab);
     }
@@ -543,13 +833,34 @@ static void job_run(struct tb_server *self, struct tb_job *job)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Lock held. */
+/* Takes a job out of the queue; false: it is not there any more. Lock held. */
+static bool queue_remove(struct tb_pool *pool, struct tb_job *job)
+{
+    struct tb_job *before = NULL, *at = pool->queue_head;
+    while (at && at != job) {
+        before = at;
+        at = at->next;
+    }
+    if (!at)
+        return false;
+    *(before ? &before->next : &pool->queue_head) = job->next;
+    if (pool->queue_tail == job)
+        pool->queue_tail = before;
+    pool->jobs_queued--;
+    job->next = NULL;
+    return true;
+}
+
+/* The next job; some service threads are always left for brief ones. NULL: none. Lock held. */
 static struct tb_job *job_dequeue(struct tb_pool *pool)
 {
     struct tb_job *job = pool->queue_head;
-    pool->queue_head = job->next;
-    pool->jobs_queued--;
-    job->next = NULL;
+    while (job && job->class == TB_LONG && pool->long_running >= TB_SERVERS_LONG)
+        job = job->next;
+    if (!job)
+        return NULL;
+    queue_remove(pool, job);
+    pool->long_running += job->class == TB_LONG;
     return job;
 }
 
@@ -559,10 +870,12 @@ static void server_work(struct tb_server *self)
     enum tb_status status = server_open(self);
     pthread_mutex_lock(&pool->lock);
     for (;;) {
-        if (pool->queue_head) {
-            struct tb_job *job = job_dequeue(pool);
+        struct tb_job *const job = job_dequeue(pool);
+        if (job) {
+            const enum tb_class class = job->class;
             if (status != TB_OK) { /* let the next call try anew */
                 job_close(job, status);
+                pool->long_running -= class == TB_LONG;
                 server_retire(self);
                 pthread_mutex_unlock(&pool->lock);
                 return;
@@ -570,6 +883,7 @@ static void server_work(struct tb_server *self)
             pthread_mutex_unlock(&pool->lock);
             job_run(self, job);
             pthread_mutex_lock(&pool->lock);
+            pool->long_running -= class == TB_LONG;
         } else if (pool->stop) {
             break;
         } else {
@@ -589,21 +903,12 @@ static int64_t estimate_ns(const struct tb_call *call, const struct tb_plan *pla
     return (int64_t)((plan->bytes_in + plan->bytes_out) / 2 + call_flops(call) / 200);
 }
 
-/* Takes a job out of the queue; false: it is not there any more. Lock held. */
+/* Takes a job back that no service thread has; false: one has it. Lock held. */
 static bool job_unqueue(struct tb_job *job)
 {
-    struct tb_pool *pool = pool_get();
-    struct tb_job *before = NULL, *at = pool->queue_head;
-    while (at && at != job) {
-        before = at;
-        at = at->next;
-    }
-    if (!at)
+    if (!queue_remove(pool_get(), job))
         return false;
-    *(before ? &before->next : &pool->queue_head) = job->next;
-    if (pool->queue_tail == job)
-        pool->queue_tail = before;
-    pool->jobs_queued--;
+    job_leaves_queue(job);
     job->refs--; /* the caller has another */
     return true;
 }
@@ -619,6 +924,8 @@ static enum tb_status job_submit(struct tb_job *job)
     pool->queue_tail = job;
     pool->jobs_queued++;
     job->refs++;
+    atomic_fetch_add(&ahead_ns, job->ahead);
+    atomic_fetch_add(&ahead_calls, 1);
     if (!pool_serve(pool, server_work)) {
         job_unqueue(job);
         return TB_NO_THREAD;
@@ -642,35 +949,37 @@ static void job_abandon(struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
     atomic_fetch_or(&job->guard, abandoned_bit);
-    pool->broken = TB_DEVICE_OFF;
     for (struct tb_job *other = pool->active; other; other = other->next)
         pthread_cond_broadcast(&other->told); /* what hangs here may hang there: leave too */
-    pthread_cond_broadcast(&pool->moved);
-    pthread_cond_broadcast(&pool->freed);
+    pool_break(TB_DEVICE_OFF);
     while (atomic_load(&job->guard) != abandoned_bit)
         pthread_cond_wait(&job->told, &pool->lock);
 }
 
-/* A job is given up before it began. Where no other was under way, and none has begun for long, the
- * device stands still: every further call would wait in vain. Lock held. */
-static bool standstill(struct tb_pool *pool)
+/* A job is given up before it began. Where no other was under way, and jobs have waited for long
+ * without any having begun, the device stands still: every further call would wait in vain. Only
+ * time counts in which somebody waited, once, and of one wait no more than its limit: the process
+ * may have been stopped. Lock held. */
+static bool standstill(struct tb_pool *pool, int64_t since)
 {
     const int64_t now = pool_now_ns();
     if (pool->active)
         return false;
-    if (pool->stuck_since == 0)
-        pool->stuck_since = now;
-    return now - pool->stuck_since > exec_standstill_ns;
+    const int64_t from = since > pool->stuck_until ? since : pool->stuck_until;
+    const int64_t waited = now - from;
+    pool->stuck_ns += waited < exec_queue_ns ? waited : exec_queue_ns;
+    pool->stuck_until = now;
+    return pool->stuck_ns > exec_standstill_ns;
 }
 
 static enum tb_status job_wait(struct tb_job *job, int64_t patience_ns)
 {
     struct tb_pool *pool = pool_get();
-    const int64_t queue_until = pool_now_ns() + exec_queue_ns;
+    const int64_t since = pool_now_ns(), queue_until = since + exec_queue_ns;
     while (!job->begun && !job->over)
         if (!pool_wait_until(&job->told, &pool->lock, queue_until) && !job->begun && !job->over) {
             job_withdraw(job);
-            return standstill(pool) ? TB_TIMEOUT : TB_BUSY;
+            return standstill(pool, since) ? TB_TIMEOUT : TB_BUSY;
         }
     const int64_t until = pool_now_ns() + patience_ns;
     while (!job->over)
@@ -754,14 +1063,25 @@ static enum tb_status run_inline(const struct tb_call *call, const struct tb_pla
             product = plan_step(plan, i);
     enum tb_status status = kit->lost ? TB_DEVICE_OFF : kit_open(kit);
     if (status == TB_OK) {
+        const int64_t start = trace_start();
         kit_gather(call, plan, kit->host);
         status = kit_compute(call, plan, kit, product);
+        trace_span(start, "caller", "small product", NULL);
     }
     if (status == TB_OK) {
         const struct tb_piece piece = whole_panel(&product->range);
         stage_scatter(call, &product->range, plan->elem[TB_C], &piece, kit->host + TB_INLINE_BYTES);
     }
     return status;
+}
+
+bool exec_broken(void)
+{
+    struct tb_pool *pool = pool_get();
+    pthread_mutex_lock(&pool->lock);
+    const bool broken = pool->broken != TB_OK;
+    pthread_mutex_unlock(&pool->lock);
+    return broken;
 }
 
 enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,

@@ -29,6 +29,13 @@ struct tb_exec_stats {
 enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
                         struct tb_undone *undone, struct tb_exec_stats *stats);
 
+/* What is left of the calls that are under way or wait here, ns by the built-in rates, and how many
+ * they are. Takes no lock. */
+double exec_ahead_ns(int *calls);
+
+/* Nothing can be run any more, whatever the call. */
+bool exec_broken(void);
+
 /* The next rectangle of C that was not written; false: no more. Allocates nothing. */
 bool undone_next(struct tb_undone *undone, struct tb_rect *rect);
 void undone_free(struct tb_undone *undone);
@@ -36,5 +43,7 @@ void undone_free(struct tb_undone *undone);
 /* Limits, for tests: to get device and memory; beyond ten times the estimate; and how long calls
  * may wait without any having begun until the device counts as standing still. */
 extern int64_t exec_queue_ns, exec_watchdog_ns, exec_standstill_ns;
+/* Calls that move no more bytes than this are brief; for tests. */
+extern double exec_brief_bytes;
 
 #endif

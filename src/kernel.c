@@ -300,6 +300,20 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
     return choose(caps, &like, &x, NULL, NULL);
 }
 
+double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
+                         bool tb, int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+    const struct size x = {m, n, k, batch};
+    const int row = kernel_choose(caps, ab, c, ta, tb, m, n, k, batch);
+    const double sms = caps->sms > 0 ? caps->sms : 1;
+    if (row < 0)
+        return 0;
+    const double least = (double)m * (double)n * (double)k * (double)batch / sms / MADS_PER_CLOCK;
+    /* The launch is a cost of its own, and clocks are true for the 16-bit rows only. */
+    const double share = least / (estimate(&rows[row], caps, &x) - CLOCKS_START);
+    return share < 1 ? share : 1;
+}
+
 int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_params *params,
                  const bool *barred)
 {

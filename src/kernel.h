@@ -62,6 +62,11 @@ const struct tb_kernel *kernel_row(int i);
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
 
+/* The share of the speed of a row of rate 100 on full tiles that the row of kernel_choose() should
+ * reach there, 0 to 1; 0: there is none. For the router. */
+double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
+                         bool tb, int64_t m, int64_t n, int64_t k, int64_t batch);
+
 /* May the row serve these operands, wherever they lie? All but those of sm_90 may always. */
 bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
 

@@ -3,18 +3,25 @@ noinst_LTLIBRARIES += libtbcore.la
 libtbcore_la_CFLAGS = $(strict_cflags)
 libtbcore_la_SOURCES = \
 	src/call.c src/call.h src/caps.h \
+	src/calibrate.c src/calibrate.h \
 	src/conf.c src/conf.h src/conf.def \
 	src/dev.h src/device.c src/device.h \
 	src/exec.c src/exec.h \
-	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/smem.h \
+	src/fit.c src/fit.h \
+	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/order.h \
+	kernels/smem.h \
 	src/log.c src/log.h \
 	src/offload.c src/offload.h \
+	src/oncpu.c src/oncpu.h \
+	src/place.c src/place.h \
 	src/plan.c src/plan.h \
 	src/pool.c src/pool.h \
+	src/profile.c src/profile.h \
 	src/route.c src/route.h src/routines.def \
 	src/run.c src/run.h \
 	src/stage.c src/stage.h \
-	src/status.c src/status.h src/undone.c src/version.h
+	src/status.c src/status.h src/trace.c src/trace.h src/undone.c src/verify.c src/verify.h src/version.h \
+	src/watch.c src/watch.h
 
 # The device of this build: CUDA, or none. The tests' simulated one takes its place in libtileblas-sim.so.
 noinst_LTLIBRARIES += libtbdev.la

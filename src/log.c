@@ -24,7 +24,7 @@ uint64_t log_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void expand_pid(const char *text, char *out, size_t room)
+void log_expand_pid(const char *text, char *out, size_t room)
 {
     size_t used = 0;
     for (; *text != '\0' && used + 24 < room; text++) {
@@ -61,14 +61,14 @@ static void log_in_child(void)
     atomic_store(&total_in, 0);
     atomic_store(&total_out, 0);
     atomic_store(&total_rects, 0);
-    expand_pid(log_pattern, log_path, sizeof log_path);
+    log_expand_pid(log_pattern, log_path, sizeof log_path);
 }
 
 void log_configure(const struct tb_conf *conf)
 {
     static bool heard;
     log_pattern = conf->log;
-    expand_pid(log_pattern, log_path, sizeof log_path);
+    log_expand_pid(log_pattern, log_path, sizeof log_path);
     if (!heard && (conf->verbose > 0 || log_pattern[0] != '\0'))
         heard = pthread_atfork(NULL, NULL, log_in_child) == 0;
     atomic_store(&level_wanted, conf->verbose);
@@ -84,7 +84,7 @@ static void write_signals(sigset_t *set)
 
 /* write(2) without them. Both come to the thread that writes, so those that were not pending before
  * are ours to take away. */
-static void write_quietly(int fd, const char *text, size_t length)
+ssize_t log_write(int fd, const char *text, size_t length)
 {
     const struct timespec at_once = {0, 0};
     sigset_t ours, before, pending;
@@ -100,6 +100,7 @@ static void write_quietly(int fd, const char *text, size_t length)
             sigtimedwait(&ours, NULL, &at_once);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return written;
 }
 
 /* The file is opened for each line: lines are rare, the descriptor table is the program's own (it
@@ -114,7 +115,7 @@ static void put(const char *text, size_t length)
     if (log_path[0] != '\0')
         fd =
             open(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
-    write_quietly(fd >= 0 ? fd : STDERR_FILENO, text, length);
+    log_write(fd >= 0 ? fd : STDERR_FILENO, text, length);
     if (fd >= 0)
         close(fd);
     pthread_setcancelstate(cancel, &cancel);

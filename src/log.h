@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "call.h"
 #include "conf.h"
 #include "route.h"
@@ -29,6 +30,12 @@ void log_call(const struct tb_call *call, const struct tb_outcome *outcome);
 
 /* The summary; called by the one destructor. Silent unless TILEBLAS_VERBOSE is 1 or more. */
 void log_summary(void);
+
+/* Copies a file name; %p becomes the process id. */
+void log_expand_pid(const char *text, char *out, size_t room);
+
+/* write(2) that never raises the signals of a reader gone or a file too long. */
+ssize_t log_write(int fd, const char *text, size_t length);
 
 uint64_t log_now_ns(void); /* monotonic clock */
 

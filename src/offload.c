@@ -3,38 +3,108 @@
  * execution. Every way in which that can fail becomes a reason and leaves the
  * rest of the call to the caller. */
 #include "offload.h"
+#include "calibrate.h"
 #include "conf.h"
 #include "device.h"
 #include "kernel.h"
 #include "log.h"
+#include "place.h"
 #include "pool.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
 
 /* A caller may hold the loader's lock, which the start needs too: never wait
  * without end. */
-static const int64_t start_wait_ns = INT64_C(5000000000), forced_wait_ns = INT64_C(60000000000);
+static const int64_t forced_wait_ns = INT64_C(60000000000);
+static const int64_t start_least_ns = INT64_C(1000000000), start_most_ns = INT64_C(5000000000);
 
-static bool has_kernel(const struct tb_call *call, const struct tb_caps *caps)
+static _Atomic int on_cpu; /* large calls that the CPU computes */
+
+/* Copiers there would be, as pool.c decides. */
+static int copiers_of(const struct tb_conf *conf, int cpus)
 {
-    if (call->op != TB_GEMM && call->op != TB_GEMM3M)
-        return false;
-    return caps == NULL ||
-           kernel_choose(caps, call->ab, call->c_type, call->ta != 'N', call->tb != 'N', call->m,
-                         call->n, call->k, call->batch) >= 0;
+    int copiers = conf->threads;
+    if (copiers <= 0)
+        copiers = cpus > TB_COPIERS_AUTO ? TB_COPIERS_AUTO : cpus;
+    return copiers > TB_COPIERS_MAX ? TB_COPIERS_MAX : copiers;
 }
 
-struct tb_choice offload_choose(const struct tb_call *call, int (*cpu_threads)(void))
+static void find_kernel(const struct tb_call *call, const struct tb_caps *caps,
+                        struct tb_facts *facts)
+{
+    facts->has_kernel = call->op == TB_GEMM || call->op == TB_GEMM3M;
+    if (!facts->has_kernel || caps == NULL)
+        return;
+    facts->efficiency = kernel_efficiency(caps, call->ab, call->c_type, call->ta != 'N',
+                                          call->tb != 'N', call->m, call->n, call->k, call->batch);
+    facts->has_kernel = facts->efficiency > 0;
+}
+
+static void find_rates(const struct tb_cpu_side *cpu, const struct tb_conf *conf,
+                       struct tb_facts *facts)
+{
+    const int saved = errno;
+    calibrate_cpu(cpu->name, pool_cpus);
+    errno = saved;
+    facts->profile = calibrate_get();
+    const int cpus = facts->profile->cpus, threads = cpu->threads();
+    facts->cpu_threads = threads < cpus ? threads : cpus;
+    facts->copiers = copiers_of(conf, cpus);
+    if (facts->device == TB_DEVICE_STARTING)
+        facts->starting_ns = (double)device_starting_ns();
+    /* What others do at the moment is no part of a choice that is to be the same in every run. */
+    if (conf->start != TB_START_WAIT) {
+        facts->queue_ns = exec_ahead_ns(&facts->queued);
+        facts->on_cpu = atomic_load_explicit(&on_cpu, memory_order_relaxed);
+    }
+}
+
+/* Everything waits for the device where that is asked for, so that no choice is made without it. */
+static bool start_first(const struct tb_cpu_side *cpu, const struct tb_conf *conf)
+{
+    const enum tb_device_state state = device_state();
+    if (conf->route != TB_ROUTE_AUTO || conf->start != TB_START_WAIT ||
+        (state != TB_DEVICE_UNTRIED && state != TB_DEVICE_STARTING))
+        return false;
+    calibrate_cpu(cpu->name, pool_cpus);
+    return device_start(forced_wait_ns) == TB_DEVICE_READY;
+}
+
+struct tb_choice offload_choose(const struct tb_call *call, const struct tb_cpu_side *cpu)
 {
     const struct tb_conf *const conf = conf_get();
-    const struct tb_caps *const caps = device_caps();
-    struct tb_facts facts = {.device = device_state(), .has_kernel = has_kernel(call, caps)};
-    if (conf->route == TB_ROUTE_AUTO && facts.has_kernel) {
-        facts.cpu_threads = cpu_threads();
-        route_default_rates(caps, &facts.rates);
+    struct tb_facts facts = {0};
+    find_kernel(call, device_caps(), &facts);
+    if (facts.has_kernel && start_first(cpu, conf))
+        find_kernel(call, device_caps(), &facts);
+    facts.device = device_state();
+    for (int i = 0; i < TB_OPERANDS; i++) {
+        facts.far = facts.far || call->where[i] == TB_DEVICE_FAR;
+        facts.on_device = facts.on_device || call->where[i] == TB_DEVICE;
     }
+    if (conf->route == TB_ROUTE_AUTO && facts.has_kernel)
+        find_rates(cpu, conf, &facts);
     const struct tb_choice choice = route_choose(call, &facts, conf);
-    if (choice.reason == TB_WHY_STARTING)
+    /* The start takes most of a CPU for a while: beside a call that has all of them it would take
+     * one of them from it, and so make it wait. */
+    if (choice.reason == TB_WHY_STARTING && facts.cpu_threads < facts.profile->cpus)
         device_start(0);
     return choice;
+}
+
+void offload_cpu_begins(const struct tb_choice *choice)
+{
+    if (choice->est_cpu_ns > 0)
+        atomic_fetch_add_explicit(&on_cpu, 1, memory_order_relaxed);
+}
+
+void offload_cpu_ended(const struct tb_choice *choice)
+{
+    if (choice->est_cpu_ns > 0)
+        atomic_fetch_sub_explicit(&on_cpu, 1, memory_order_relaxed);
+    if (choice->reason == TB_WHY_STARTING)
+        device_start(0);
 }
 
 static enum tb_reason reason_of_state(enum tb_device_state state)
@@ -77,16 +147,50 @@ static bool is_fault(enum tb_status status)
     return status != TB_OK && reason_of_status(status) == TB_WHY_FAULT;
 }
 
-void offload_run(const struct tb_call *call, struct tb_offload *out)
+/* No call takes all the memory for itself: short ones pass beside a long one that streams. */
+static size_t room_for(const struct tb_caps *caps)
 {
+    const size_t budget = pool_budget(caps);
+    return budget - budget / 8;
+}
+
+static bool is_far(const struct tb_call *call)
+{
+    return call->where[TB_A] == TB_DEVICE_FAR || call->where[TB_B] == TB_DEVICE_FAR ||
+           call->where[TB_C] == TB_DEVICE_FAR;
+}
+
+/* How long the start is worth waiting for: as long as the CPU would take, so that a start that
+ * never ends costs no more than another such call. */
+static int64_t start_patience(const struct tb_choice *choice, const struct tb_conf *conf)
+{
+    if (conf->route == TB_ROUTE_GPU || conf->start == TB_START_WAIT)
+        return forced_wait_ns;
+    if (choice->est_cpu_ns > (double)start_most_ns || choice->est_cpu_ns <= 0)
+        return start_most_ns;
+    const int64_t cpu = (int64_t)choice->est_cpu_ns;
+    return cpu > start_least_ns ? cpu : start_least_ns;
+}
+
+void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
+                 struct tb_offload *out)
+{
+    struct tb_call here = *asked;
+    const struct tb_call *const call = &here;
     const struct tb_conf *const conf = conf_get();
-    const bool patient = conf->route == TB_ROUTE_GPU || conf->start == TB_START_WAIT;
-    const enum tb_device_state state = device_start(patient ? forced_wait_ns : start_wait_ns);
+    const enum tb_device_state state_before = device_state();
+    const enum tb_device_state state = device_start(start_patience(choice, conf));
     const struct tb_caps *const caps = device_caps();
     *out = (struct tb_offload){.reason = reason_of_state(state)};
     if (state != TB_DEVICE_READY || caps == NULL)
         return;
-    enum tb_status status = plan_build(call, caps, pool_budget(caps), &out->plan);
+    if (state_before != TB_DEVICE_READY || conf->start == TB_START_WAIT)
+        place_find(&here); /* only now is it known which device is ours */
+    if (is_far(call)) {
+        out->reason = TB_WHY_OPERANDS;
+        return;
+    }
+    enum tb_status status = plan_build(call, caps, room_for(caps), &out->plan);
     if (status != TB_OK) {
         out->reason = reason_of_status(status);
         return;
@@ -94,15 +198,23 @@ void offload_run(const struct tb_call *call, struct tb_offload *out)
     struct tb_exec_stats stats = {0};
     status = exec_run(call, &out->plan, &out->undone, &stats);
     if (is_fault(status))
-        device_fault(status, call->name, status == TB_TIMEOUT || status == TB_DEVICE_OFF);
+        device_fault(status, call->name, exec_broken());
     if (status != TB_OK)
         log_line(3, "%s: %s", call->name, tb_status_text(status));
+    out->hung = status == TB_TIMEOUT || status == TB_DEVICE_OFF;
     out->reason = reason_of_status(status);
     out->bytes_in = stats.bytes_in;
     out->bytes_out = stats.bytes_out;
     out->started = !out->undone.all;
     if (!out->started)
         offload_done(out);
+}
+
+void offload_distrust(const struct tb_call *call)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%s: wrong result, found by TILEBLAS_VERIFY", call->name);
+    device_fault(TB_DEVICE_FAULT, text, true);
 }
 
 bool offload_undone(struct tb_offload *offload, struct tb_rect *rect)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Decides tile sizes, slots and the order of the steps, from sizes alone. Two orders: a growing
- * square where A and B stay on the device (each byte crosses once), else tile by tile of C with the
- * panels of A and B streaming through a few slots. Both come from one walk over the tiles with a
- * cache of panels, so a step that finds its panel on the device already costs nothing. Called by
- * offload.c. */
+ * Decides tile sizes, slots and the order of the steps, from sizes alone. The orders: a growing
+ * square where A and B stay on the device (each byte crosses once), after some parts of k over all
+ * of C where the device is the slower side; else tile by tile of C with the panels of A and B
+ * streaming through a few slots. Both come from one walk over the tiles with a cache of panels, so
+ * a step that finds its panel on the device already costs nothing. Called by offload.c. */
 #include "plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "kernel.h"
+#include "profile.h"
 
 enum { STEPS_MAX = 1 << 20, SLOTS_MAX = 4096, RING_MAX = 64, GROUP_MAX = 32768 };
 
@@ -61,6 +62,16 @@ enum tb_operand_id plan_operand(enum tb_step_kind kind)
         return TB_C;
     }
     return TB_C;
+}
+
+bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step)
+{
+    return step->kind == (plan->in_place[TB_C] ? TB_COMPUTE : TB_DOWNLOAD);
+}
+
+size_t plan_commit_chunk(const struct tb_plan *plan)
+{
+    return plan->in_place[TB_C] ? SIZE_MAX / 2 : plan->chunk;
 }
 
 const struct tb_step *plan_step(const struct tb_plan *plan, int32_t i)
@@ -152,6 +163,8 @@ static struct tb_panel panel_of(const struct tb_call *call, const struct tb_plan
 static double slot_bytes(const struct tb_call *call, const struct tb_plan *plan,
                          const struct sizing *size, enum tb_operand_id which)
 {
+    if (plan->in_place[which])
+        return 0;
     const bool flip = which == TB_A ? transposed(call->ta) : which == TB_B && transposed(call->tb);
     const int64_t rows[] = {size->m, size->k, size->m}, cols[] = {size->k, size->n, size->n};
     const double column = (double)(flip ? cols[which] : rows[which]) * (double)plan->elem[which];
@@ -173,6 +186,18 @@ static double sizing_bytes(const struct tb_call *call, const struct tb_plan *pla
     return bytes;
 }
 
+static bool all_in_place(const struct tb_plan *plan)
+{
+    return plan->in_place[TB_A] && plan->in_place[TB_B] && plan->in_place[TB_C];
+}
+
+/* May a tile be the sum of several launches? In 16 bits it would be rounded in between; in the
+ * caller's own C a fault in between would leave neither the old nor the new. */
+static bool may_split(const struct tb_call *call, const struct tb_plan *plan)
+{
+    return call->c_type != TB_F16 && call->c_type != TB_BF16 && !plan->in_place[TB_C];
+}
+
 /* A side cut into equal parts, not into full ones and a rest. */
 static int64_t even_tile(int64_t side, int64_t tile)
 {
@@ -185,15 +210,20 @@ static int64_t even_tile(int64_t side, int64_t tile)
 /* The tile a device likes: large enough to fill it, small enough that computing starts early. A
  * thin C gets long tiles. */
 static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
-                         struct sizing *size)
+                         const struct tb_plan *plan, struct sizing *size)
 {
+    if (all_in_place(plan)) { /* nothing to overlap with */
+        size->m = call->m;
+        size->n = call->n;
+        return;
+    }
     const int64_t longest = max64(call->m, call->n);
     if (caps->tile > 0) {
         size->m = min64(caps->tile, call->m);
         size->n = min64(caps->tile, call->n);
         return;
     }
-    const int64_t tile = longest <= 4096 ? 1024 : longest <= 32768 ? 2048 : 4096;
+    const int64_t tile = longest <= 8192 ? 1024 : longest <= 32768 ? 2048 : 4096;
     const int64_t for_m = call->n < tile ? min64(8 * tile, tile * tile / call->n) : tile;
     const int64_t for_n = call->m < tile ? min64(8 * tile, tile * tile / call->m) : tile;
     size->m = even_tile(call->m, max64(for_m, tile));
@@ -207,6 +237,11 @@ static int64_t group_of(const struct tb_call *call, const struct tb_caps *caps,
 {
     if (call->batch == 1 || size->m < call->m || size->n < call->n)
         return 1;
+    if ((call->alist && plan->in_place[TB_A]) || (call->blist && plan->in_place[TB_B]) ||
+        (call->clist && plan->in_place[TB_C]))
+        return 1; /* a launch knows matrices at equal distances */
+    if (all_in_place(plan))
+        return min64(call->batch, GROUP_MAX);
     struct sizing one = {size->m, size->n, size->k, 1, {1, 1, 1}};
     const double item = sizing_bytes(call, plan, &one);
     double target = item * (double)call->batch / 8;
@@ -246,10 +281,57 @@ static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, d
     return false;
 }
 
+/* Of an H200 host: pageable memory through the copiers, one way, bytes per ns. */
+static const double link_rate = 48;
+
+/* Is it worth while to let parts of k run ahead? Where the device is the slower side it works from
+ * the first part on instead of waiting for whole panels. Where the link is, tiles should rather be
+ * finished, and fetched, as early as they can be; but for a C that is next to nothing. The rates
+ * are the built-in ones: the same call gets the same order, and so the same bits, in every run. */
+static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps)
+{
+    struct tb_profile rates;
+    if (caps->order > 0)
+        return caps->order == 2;
+    profile_builtin(caps, 1, &rates);
+    const double in = call_bytes_in(call), out = call_bytes_out(call);
+    /* A C that is read has to be there first, all of it. */
+    const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.7 : 1.1;
+    return out <= in / 8 || call_flops(call) / rates.gpu_rate[call->ab] > least * in / link_rate;
+}
+
+/* With C as a whole on the device too, k can come in parts: each is summed into all of C, so that
+ * the device has work from the first part on. Worth it where there is much to send and to compute.
+ */
+static bool size_panels(const struct tb_call *call, const struct tb_caps *caps,
+                        const struct tb_plan *plan, double memory, struct sizing *size)
+{
+    enum { PARTS = 8 };
+    struct sizing parts = *size;
+    const int64_t least = caps->tile > 0 ? 1 : 256, unit = caps->tile > 0 ? 1 : 128;
+    const double tiles = tile_count(call, size);
+    if (!may_split(call, plan) || call->batch > 1 || tiles < 2 || tiles > SLOTS_MAX ||
+        plan->in_place[TB_A] || plan->in_place[TB_B] || call->k < least * PARTS ||
+        !gains_ahead(call, caps))
+        return false;
+    parts.k = ceil_div(ceil_div(call->k, PARTS), unit) * unit;
+    const int64_t count = ceil_div(call->k, parts.k);
+    parts.slots[TB_A] = ceil_div(call->m, size->m) * count;
+    parts.slots[TB_B] = ceil_div(call->n, size->n) * count;
+    parts.slots[TB_C] = (int64_t)tiles;
+    if (count < 2 || parts.slots[TB_A] > SLOTS_MAX || parts.slots[TB_B] > SLOTS_MAX ||
+        sizing_bytes(call, plan, &parts) > memory)
+        return false;
+    *size = parts;
+    return true;
+}
+
 /* Lets the ring of one operand grow while memory lasts. */
 static void grow(const struct tb_call *call, const struct tb_plan *plan, double memory,
                  struct sizing *size, enum tb_operand_id which, double most)
 {
+    if (plan->in_place[which])
+        return;
     const double free = memory - sizing_bytes(call, plan, size);
     const double more = free / slot_bytes(call, plan, size, which);
     const double most_here = most < RING_MAX ? most : RING_MAX;
@@ -262,8 +344,7 @@ static bool size_tile(const struct tb_call *call, const struct tb_plan *plan, do
                       int64_t side, double ring, struct sizing *size)
 {
     static const int64_t deeps[] = {INT64_MAX, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16};
-    /* A sum in 16 bits must not be rounded in between. */
-    const bool split = call->c_type != TB_F16 && call->c_type != TB_BF16;
+    const bool split = may_split(call, plan);
     const int64_t floor = max64(call->m, call->n) > 256 ? 256 : 16;
     size->m = even_tile(call->m, side);
     size->n = even_tile(call->n, side);
@@ -295,9 +376,10 @@ static bool size_tile(const struct tb_call *call, const struct tb_plan *plan, do
 static bool size_stream(const struct tb_call *call, const struct tb_caps *caps,
                         const struct tb_plan *plan, double memory, struct sizing *size)
 {
-    static const int64_t sides[] = {8192, 6144, 4096, 3072, 2048, 1536, 1024,
-                                    768,  512,  256,  128,  64,   32,   16};
-    const bool split = call->c_type != TB_F16 && call->c_type != TB_BF16;
+    static const int64_t sides[] = {8192, 7168, 6144, 5120, 4096, 3584, 3072, 2560, 2304,
+                                    2048, 1792, 1536, 1408, 1280, 1152, 1024, 896,  768,
+                                    640,  512,  384,  256,  128,  64,   32,   16};
+    const bool split = may_split(call, plan);
     size->group = 1;
     for (int ring = split ? 4 : 2; ring >= 2; ring -= 2)
         for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
@@ -372,6 +454,8 @@ static int32_t panel_bring(struct walk *walk, enum tb_operand_id which, int64_t 
                            const struct tb_panel *range)
 {
     struct cache *cache = &walk->cache[which];
+    if (walk->plan->in_place[which])
+        return -1;
     if (cache->where[key] >= 0)
         return cache->where[key];
     const int32_t s = cache_victim(cache);
@@ -385,7 +469,7 @@ static int32_t panel_bring(struct walk *walk, enum tb_operand_id which, int64_t 
     for (int lane = 0, w = 0; lane < TB_PLAN_LANES; lane++)
         if (slot->user[lane] >= 0)
             step->waits_on[w++] = slot->user[lane];
-    *slot = (struct slot_state){.key = key, .upload = index, .user = {-1, -1}};
+    *slot = (struct slot_state){.key = key, .upload = index, .user = {-1, -1, -1, -1}};
     cache->where[key] = s;
     return s;
 }
@@ -399,10 +483,11 @@ static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_
     const struct tb_panel c = panel_of(walk->call, plan, TB_C, g, i, j, p);
     const int64_t ga = plan->a_shared ? 0 : g, gb = plan->b_shared ? 0 : g;
     const int32_t sa = panel_bring(walk, TB_A, (ga * plan->tiles_m + i) * plan->tiles_k + p, &a);
-    struct slot_state *slot_a = &walk->cache[TB_A].slot[sa];
+    struct slot_state none = {.upload = -1};
+    struct slot_state *slot_a = sa < 0 ? &none : &walk->cache[TB_A].slot[sa];
     slot_a->used = ++walk->uses;
     const int32_t sb = panel_bring(walk, TB_B, (gb * plan->tiles_n + j) * plan->tiles_k + p, &b);
-    struct slot_state *slot_b = &walk->cache[TB_B].slot[sb];
+    struct slot_state *slot_b = sb < 0 ? &none : &walk->cache[TB_B].slot[sb];
     slot_b->used = walk->uses;
     const int32_t index = plan->count;
     struct tb_step *step = step_add(walk, TB_COMPUTE, slot, &c);
@@ -415,8 +500,40 @@ static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_
     step->waits_on[0] = slot_a->upload;
     step->waits_on[1] = slot_b->upload;
     step->waits_on[2] = before;
+    if (plan->in_place[TB_C])
+        step->piece0 = plan->pieces++;
     slot_a->user[step->lane] = index;
     slot_b->user[step->lane] = index;
+}
+
+/* One part of k of one tile, in the order of the first phase. */
+static void ahead_emit(struct walk *walk, int64_t i, int64_t j, int64_t p)
+{
+    struct tb_plan *plan = walk->plan;
+    const struct tb_panel c = panel_of(walk->call, plan, TB_C, 0, i, j, 0);
+    const int32_t slot = (int32_t)(i * plan->tiles_n + j);
+    int32_t before = -1;
+    if (p == 0 && walk->beta) {
+        before = plan->count;
+        step_add(walk, TB_UPLOAD_C, slot, &c);
+    }
+    walk->tile = slot; /* all parts of a tile on one lane */
+    part_emit(walk, 0, i, j, p, p == 0, slot, before);
+}
+
+/* The parts of k that are left of a tile, and its way back. */
+static void finish_emit(struct walk *walk, int64_t i, int64_t j)
+{
+    struct tb_plan *plan = walk->plan;
+    const struct tb_panel c = panel_of(walk->call, plan, TB_C, 0, i, j, 0);
+    const int32_t slot = (int32_t)(i * plan->tiles_n + j);
+    for (int64_t p = plan->ahead; p < plan->tiles_k; p++)
+        ahead_emit(walk, i, j, p);
+    const int32_t index = plan->count;
+    struct tb_step *step = step_add(walk, TB_DOWNLOAD, slot, &c);
+    step->waits_on[0] = index - 1;
+    step->piece0 = plan->pieces;
+    plan->pieces += plan_pieces(&c, plan->elem[TB_C], plan->chunk);
 }
 
 /* All steps of one tile of C. Neighbours run through k in opposite directions, so that the panels
@@ -427,7 +544,7 @@ static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
     const struct tb_panel c = panel_of(walk->call, plan, TB_C, g, i, j, 0);
     const int32_t slot = (int32_t)(walk->tile % plan->slots[TB_C].count);
     int32_t before = walk->fetched[slot];
-    if (walk->beta) {
+    if (walk->beta && !plan->in_place[TB_C]) {
         const int32_t index = plan->count;
         struct tb_step *step = step_add(walk, TB_UPLOAD_C, slot, &c);
         step->waits_on[0] = before;
@@ -437,26 +554,48 @@ static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
         const int64_t p = walk->tile % 2 ? plan->tiles_k - 1 - q : q;
         part_emit(walk, g, i, j, p, q == 0, slot, q == 0 ? before : -1);
     }
+    walk->tile++;
+    if (plan->in_place[TB_C])
+        return;
     const int32_t index = plan->count;
     struct tb_step *step = step_add(walk, TB_DOWNLOAD, slot, &c);
     step->waits_on[0] = index - 1;
     step->piece0 = plan->pieces;
     plan->pieces += plan_pieces(&c, plan->elem[TB_C], plan->chunk);
     walk->fetched[slot] = index;
-    walk->tile++;
 }
 
 /* With each new panel of B the column of tiles above the diagonal, with each new panel of A the
  * row. */
-static void walk_square(struct walk *walk, int64_t g)
+static void walk_square(struct walk *walk, int64_t x,
+                        void (*emit)(struct walk *walk, int64_t x, int64_t i, int64_t j))
 {
     const struct tb_plan *plan = walk->plan;
     for (int64_t s = 0; s < max64(plan->tiles_m, plan->tiles_n); s++) {
         for (int64_t i = 0; s < plan->tiles_n && i < min64(s, plan->tiles_m); i++)
-            tile_emit(walk, g, i, s);
+            emit(walk, x, i, s);
         for (int64_t j = 0; s < plan->tiles_m && j < min64(s + 1, plan->tiles_n); j++)
-            tile_emit(walk, g, s, j);
+            emit(walk, x, s, j);
     }
+}
+
+static void emit_ahead(struct walk *walk, int64_t p, int64_t i, int64_t j)
+{
+    ahead_emit(walk, i, j, p);
+}
+
+static void emit_finish(struct walk *walk, int64_t unused, int64_t i, int64_t j)
+{
+    (void)unused;
+    finish_emit(walk, i, j);
+}
+
+/* First some parts of k over all of C, then tile by tile the rest. */
+static void walk_panels(struct walk *walk)
+{
+    for (int64_t p = 0; p < walk->plan->ahead; p++)
+        walk_square(walk, p, emit_ahead);
+    walk_square(walk, 0, emit_finish);
 }
 
 /* Row by row (or column by column, where that moves less), turning at the ends. */
@@ -485,7 +624,7 @@ static bool cache_open(struct cache *cache, int64_t panels, int32_t slots, void 
     cache->count = slots;
     memset(cache->where, -1, (size_t)panels * sizeof *cache->where);
     for (int32_t s = 0; s < slots; s++)
-        cache->slot[s] = (struct slot_state){.key = -1, .upload = -1, .user = {-1, -1}};
+        cache->slot[s] = (struct slot_state){.key = -1, .upload = -1, .user = {-1, -1, -1, -1}};
     return true;
 }
 
@@ -506,8 +645,10 @@ static enum tb_status steps_build(struct walk *walk)
     if (!plan->many)
         goto out;
     for (int64_t g = 0; g < plan->groups; g++)
-        if (plan->whole)
-            walk_square(walk, g);
+        if (plan->ahead > 0)
+            walk_panels(walk);
+        else if (plan->whole)
+            walk_square(walk, g, tile_emit);
         else
             walk_lines(walk, g);
     struct tb_step *tight = realloc(plan->many, (size_t)plan->count * sizeof *plan->many);
@@ -524,7 +665,8 @@ out:
 /* One tile, everything once: no search, no allocation. */
 static void steps_single(struct walk *walk)
 {
-    struct slot_state slots[2] = {{.key = -1, .user = {-1, -1}}, {.key = -1, .user = {-1, -1}}};
+    struct slot_state slots[2] = {{.key = -1, .user = {-1, -1, -1, -1}},
+                                  {.key = -1, .user = {-1, -1, -1, -1}}};
     int32_t where[2] = {-1, -1}, fetched = -1;
     for (int x = 0; x < 2; x++)
         walk->cache[x] = (struct cache){.slot = &slots[x], .where = &where[x], .count = 1};
@@ -551,10 +693,13 @@ static enum tb_status layout(const struct tb_call *call, const struct sizing *si
             panel_of(call, plan, (enum tb_operand_id)which, 0, 0, 0, 0); /* the first is full */
         plan->slots[which].offset = plan->bytes;
         plan->slots[which].count = (int32_t)size->slots[which];
-        plan->slots[which].bytes =
-            round_up(plan_item_bytes(&box, plan->elem[which]) * (size_t)box.items, 256);
+        if (!plan->in_place[which])
+            plan->slots[which].bytes =
+                round_up(plan_item_bytes(&box, plan->elem[which]) * (size_t)box.items, 256);
         plan->bytes += (size_t)size->slots[which] * plan->slots[which].bytes;
     }
+    if (plan->bytes == 0)
+        plan->bytes = 256; /* a workspace has an address */
     return TB_OK;
 }
 
@@ -567,13 +712,23 @@ static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
         return (size_t)caps->chunk < TB_CHUNK_BYTES ? (size_t)caps->chunk : TB_CHUNK_BYTES;
     const double in = ((double)call->m + (double)call->n) * (double)call->k * (double)call->batch *
                       (double)plan->elem[TB_A];
-    double piece = in / 24;
+    double piece = in / 48;
     /* A streaming product has a few panels under way, not all of them. */
     const double panel = slot_bytes(call, plan, size, TB_A) + slot_bytes(call, plan, size, TB_B);
     if (!plan->whole && piece > panel / 12)
         piece = panel / 12;
     piece = piece < least ? least : piece > most ? most : piece;
     return round_up((size_t)piece, 64 << 10);
+}
+
+static double estimate(const struct tb_call *call, const struct tb_caps *caps,
+                       const struct tb_plan *plan)
+{
+    struct tb_profile rates;
+    profile_builtin(caps, 1, &rates);
+    const double in = plan->bytes_in / link_rate, out = plan->bytes_out / link_rate;
+    const double device = call_flops(call) / rates.gpu_rate[call->ab], link = in > out ? in : out;
+    return device > link ? device : link;
 }
 
 enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
@@ -588,22 +743,32 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     plan->elem[TB_C] = call_elem_bytes(call->c_type);
     plan->a_shared = call->batch > 1 && !call->alist && call->stride_a == 0;
     plan->b_shared = call->batch > 1 && !call->blist && call->stride_b == 0;
+    bool resident = false;
+    for (int which = 0; which < TB_OPERANDS; which++) {
+        plan->in_place[which] = call->where[which] == TB_DEVICE || call->where[which] == TB_MANAGED;
+        resident = resident || plan->in_place[which];
+    }
 
     struct sizing size = {.k = call->k, .group = 1};
-    natural_tile(call, caps, &size);
+    natural_tile(call, caps, plan, &size);
     size.group = group_of(call, caps, plan, &size, (double)memory);
     plan->whole = size_whole(call, plan, (double)memory, &size);
+    const bool panels = plan->whole && size_panels(call, caps, plan, (double)memory, &size);
     if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
-    plan->kernel = kernel_choose(caps, call->ab, call->c_type, transposed(call->ta),
-                                 transposed(call->tb), size.m, size.n, size.k, size.group);
+    /* Tiles are computed beside each other: the row is to suit as many as there are lanes. */
+    const double lanes = tile_count(call, &size);
+    plan->kernel = kernel_choose(
+        caps, call->ab, call->c_type, transposed(call->ta), transposed(call->tb), size.m, size.n,
+        size.k, size.group * (lanes < TB_PLAN_LANES ? (int64_t)lanes : TB_PLAN_LANES));
     if (plan->kernel < 0)
         return TB_NO_KERNEL;
     enum tb_status status = layout(call, &size, plan);
     if (status != TB_OK)
         return status;
 
+    plan->ahead = panels ? max64(plan->tiles_k / 4, 1) : 0;
     const double tiles = tile_count(call, &size);
     struct walk walk = {.call = call, .plan = plan};
     walk.beta = !scalar_is_zero(call->beta_type, &call->beta);
@@ -612,10 +777,12 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
         status = steps_build(&walk);
         if (status != TB_OK)
             plan_free(plan);
+        plan->est_ns = estimate(call, caps, plan);
         return status;
     }
     steps_single(&walk);
-    plan->on_caller = caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
+    plan->est_ns = estimate(call, caps, plan);
+    plan->on_caller = !resident && caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
     return TB_OK;
 }
 

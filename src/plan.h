@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How a product is cut into tiles of C and panels of A and B, where each lies in a workspace on the
  * device, and in which order they are sent, computed and fetched. Pure: a plan is a value that can
- * be printed and compared; it knows sizes only, no addresses. offload.c builds it, exec.c runs it. */
+ * be printed and compared; it knows sizes only, no addresses. offload.c builds it, exec.c runs it.
+ */
 #ifndef TB_PLAN_H
 #define TB_PLAN_H
 
@@ -11,11 +12,11 @@
 #include "caps.h"
 #include "status.h"
 
-#define TB_CHUNK_BYTES ((size_t)4 << 20) /* of a staging buffer: no piece is larger */
+#define TB_CHUNK_BYTES ((size_t)2 << 20) /* of a staging buffer: no piece is larger */
 #define TB_INLINE_BYTES                                                                            \
     ((size_t)64 << 10)  /* a product this small may run on the caller's stack                      \
                          */
-#define TB_PLAN_LANES 2 /* lanes a plan computes on */
+#define TB_PLAN_LANES 4 /* lanes a plan computes on */
 #define TB_STEP_WAITS 4
 
 enum tb_step_kind { TB_UPLOAD_A, TB_UPLOAD_B, TB_UPLOAD_C, TB_COMPUTE, TB_DOWNLOAD };
@@ -36,7 +37,7 @@ struct tb_step {
     struct tb_panel range;           /* compute and download: of C */
     int64_t k0, k;                   /* compute: its part of the sum */
     bool first;                      /* compute: of its tile; beta belongs to this one */
-    int64_t piece0;                  /* download: number of its first piece within the plan */
+    int64_t piece0; /* download, compute of a C in place: its first piece within the plan */
 };
 
 /* Slots of one operand: equal boxes in the workspace, each holds one panel at a time. */
@@ -49,16 +50,19 @@ struct tb_plan {
     int64_t tile_m, tile_n, tile_k; /* of C, of k */
     int64_t group;                  /* products of the batch that share a tile */
     int64_t tiles_m, tiles_n, tiles_k, groups;
-    bool whole; /* every byte of A and B crosses once, in growing squares */
+    int64_t ahead; /* parts of k that are summed over all of C before any tile is finished */
+    bool whole;    /* every byte of A and B crosses once, in growing squares */
     struct tb_slots slots[TB_OPERANDS];
     size_t elem[TB_OPERANDS];
-    size_t bytes;            /* of the workspace */
-    size_t chunk;            /* no piece is larger */
-    int kernel;              /* row of kernels.def */
-    bool a_shared, b_shared; /* one matrix for the whole batch */
-    bool on_caller;          /* small, and the device allows the caller's own thread */
+    bool in_place[TB_OPERANDS]; /* in device memory already: no slots, no transfers */
+    size_t bytes;               /* of the workspace */
+    size_t chunk;               /* no piece is larger */
+    int kernel;                 /* row of kernels.def */
+    bool a_shared, b_shared;    /* one matrix for the whole batch */
+    bool on_caller;             /* small, and the device allows the caller's own thread */
     double bytes_in, bytes_out;
-    int64_t pieces; /* of C, over all downloads */
+    double est_ns; /* alone, by the built-in rates: the longest of link in, device, link out */
+    int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */
     int32_t count;
     struct tb_step *many; /* the steps, or NULL where `few` holds them */
     struct tb_step few[6];
@@ -90,5 +94,10 @@ struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chu
 /* Its first byte within the panel on the device, and its bytes from there. */
 size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
 size_t plan_piece_bytes(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
+
+/* Does the step bring a part of C into being where the caller wants it, and in pieces of what size?
+ * A tile of a C in place is one piece, computed by one step: old or new, nothing in between. */
+bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step);
+size_t plan_commit_chunk(const struct tb_plan *plan);
 
 #endif

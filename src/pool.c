@@ -15,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 #include "conf.h"
-#include "plan.h"
 
 enum { STACK_BYTES = 1 << 20 };
 int64_t pool_idle_ns = INT64_C(10000000000);
@@ -47,11 +46,22 @@ bool pool_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_
     return pthread_cond_timedwait(cond, lock, &until) == 0;
 }
 
+/* Held for moments, and wanted by many threads: whoever finds it taken tries again for a moment
+ * before it sleeps. */
+static void lock_open(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+}
+
 static void pool_reset(void)
 {
     memset(&pool, 0, sizeof pool);
     pool.budget = SIZE_MAX;
-    pthread_mutex_init(&pool.lock, NULL);
+    lock_open(&pool.lock);
     pool_cond_open(&pool.work);
     pool_cond_open(&pool.queued);
     pool_cond_open(&pool.moved);
@@ -201,22 +211,17 @@ static enum tb_status chunk_open(struct tb_chunk *chunk)
 
 static void copier_close(struct tb_copier *self)
 {
-    if (self->lane)
-        tb_dev()->lane_close(self->lane);
-    self->lane = NULL;
-    chunk_close(&self->chunk[0]);
-    chunk_close(&self->chunk[1]);
+    for (int i = 0; i < TB_CHUNKS; i++)
+        chunk_close(&self->chunk[i]);
 }
 
 static enum tb_status copier_open(struct tb_copier *self)
 {
     enum tb_status status = tb_dev()->bind();
-    if (status == TB_OK)
-        status = tb_dev()->lane_open(&self->lane, true);
-    if (status == TB_OK)
-        status = chunk_open(&self->chunk[0]);
-    if (status == TB_OK)
-        status = chunk_open(&self->chunk[1]);
+    for (int i = 0; i < TB_CHUNKS && status == TB_OK; i++) {
+        status = chunk_open(&self->chunk[i]);
+        self->chunk[i].of = self;
+    }
     if (status != TB_OK)
         copier_close(self);
     return status;
@@ -260,6 +265,7 @@ enum tb_status pool_start(struct tb_pool *p, void (*copy)(struct tb_copier *self
         struct tb_copier *self = &p->copier[i];
         self->index = i;
         self->state = TB_COPIER_STARTING;
+        pool_cond_open(&self->issued);
         if (!thread_start(&self->thread, copier_main, self)) {
             self->state = TB_COPIER_NONE;
             break;
@@ -269,35 +275,52 @@ enum tb_status pool_start(struct tb_pool *p, void (*copy)(struct tb_copier *self
     return p->copiers > 0 ? TB_OK : TB_NO_THREAD;
 }
 
+static void stage_close(struct tb_stage *stage)
+{
+    for (int i = 0; i < TB_RING; i++)
+        if (stage->event[i])
+            tb_dev()->event_close(stage->event[i]);
+    if (stage->lane)
+        tb_dev()->lane_close(stage->lane);
+    *stage = (struct tb_stage){0};
+}
+
+static enum tb_status stage_open(struct tb_stage *stage, bool high_priority)
+{
+    const enum tb_status status = tb_dev()->lane_open(&stage->lane, high_priority);
+    return status == TB_OK ? tb_dev()->event_open(&stage->event[0]) : status; /* for the end */
+}
+
 static void server_close(struct tb_server *self)
 {
-    const struct tb_dev_ops *dev = tb_dev();
-    for (int lane = 0; lane < TB_SERVER_LANES; lane++) {
-        for (int i = 0; i < TB_RING; i++)
-            if (self->event[lane][i])
-                dev->event_close(self->event[lane][i]);
-        if (self->lane[lane])
-            dev->lane_close(self->lane[lane]);
-        self->lane[lane] = NULL;
-        memset(self->event[lane], 0, sizeof self->event[lane]);
-    }
+    for (int class = 0; class < TB_CLASSES; class ++)
+        for (int lane = 0; lane < TB_SERVER_LANES; lane++)
+            stage_close(&self->stage[class][lane]);
     self->ready = false;
 }
 
 enum tb_status server_open(struct tb_server *self)
 {
-    const struct tb_dev_ops *dev = tb_dev();
     if (self->ready)
         return TB_OK;
-    enum tb_status status = dev->bind();
-    for (int lane = 0; lane < TB_SERVER_LANES && status == TB_OK; lane++) {
-        status = dev->lane_open(&self->lane[lane], false);
-        for (int i = 0; i < TB_RING && status == TB_OK; i++)
-            status = dev->event_open(&self->event[lane][i]);
-    }
+    enum tb_status status = tb_dev()->bind();
+    /* A brief call's products go in between the blocks of a long one's. */
+    for (int class = 0; class < TB_CLASSES; class ++)
+        for (int lane = 0; lane < TB_SERVER_LANES && status == TB_OK; lane++)
+            status = stage_open(&self->stage[class][lane], class == TB_BRIEF || lane >= TB_LANE_IN);
     self->ready = status == TB_OK;
     if (!self->ready)
         server_close(self);
+    return status;
+}
+
+enum tb_status stage_mark(struct tb_stage *stage, struct tb_event **out)
+{
+    struct tb_event **event = &stage->event[stage->turn++ % TB_RING];
+    enum tb_status status = *event ? TB_OK : tb_dev()->event_open(event);
+    if (status == TB_OK)
+        status = tb_dev()->record(*event, stage->lane);
+    *out = *event;
     return status;
 }
 
@@ -428,6 +451,22 @@ static bool slab_release(void)
     return false;
 }
 
+static size_t room_most(enum tb_class class)
+{
+    return class == TB_BRIEF ? pool.budget : pool.budget - pool.budget / 8;
+}
+
+/* What a call of that class may still take, were all idle memory given back. Lock held. */
+static size_t room_left(enum tb_class class)
+{
+    const size_t most = room_most(class);
+    size_t taken = 0;
+    for (const struct tb_slab *slab = pool.slab; slab < pool.slab + TB_SLABS_MAX; slab++)
+        if (slab->used && (class == TB_BRIEF || slab->holder == TB_LONG))
+            taken += slab->bytes;
+    return taken < most ? most - taken : 0;
+}
+
 static struct tb_slab *slab_entry(void)
 {
     for (struct tb_slab *slab = pool.slab; slab < pool.slab + TB_SLABS_MAX; slab++)
@@ -437,9 +476,9 @@ static struct tb_slab *slab_entry(void)
 }
 
 /* A new slab; the budget allows it. Lock held, and let go meanwhile. */
-static enum tb_status slab_new(size_t bytes, struct tb_slab *slab)
+static enum tb_status slab_new(size_t bytes, enum tb_class class, struct tb_slab *slab)
 {
-    *slab = (struct tb_slab){.bytes = bytes, .used = true};
+    *slab = (struct tb_slab){.bytes = bytes, .used = true, .holder = class};
     pool.held += bytes;
     pthread_mutex_unlock(&pool.lock);
     enum tb_status status = tb_dev()->alloc(bytes, &slab->base);
@@ -457,8 +496,8 @@ static enum tb_status slab_new(size_t bytes, struct tb_slab *slab)
     return status;
 }
 
-enum tb_status pool_take(size_t bytes, const bool *give_up, void (*begun)(void *), void *arg,
-                         struct tb_slab **out)
+enum tb_status pool_take(size_t bytes, enum tb_class class, const bool *give_up,
+                         void (*begun)(void *), void *arg, struct tb_slab **out)
 {
     enum tb_status status = TB_OK;
     pthread_mutex_lock(&pool.lock);
@@ -466,28 +505,30 @@ enum tb_status pool_take(size_t bytes, const bool *give_up, void (*begun)(void *
         status = pool.broken != TB_OK ? pool.broken : *give_up ? TB_BUSY : TB_OK;
         if (status != TB_OK)
             break;
+        const size_t room = room_left(class);
         struct tb_slab *slab = slab_idle(bytes);
-        if (slab) {
+        if (slab && slab->bytes <= room) {
             slab->used = true;
+            slab->holder = class;
             *out = slab;
             begun(arg);
             break;
         }
         slab = slab_entry();
-        if (slab && pool.held <= pool.budget && bytes <= pool.budget - pool.held) {
+        if (slab && bytes <= room && pool.held <= pool.budget && bytes <= pool.budget - pool.held) {
             begun(arg);
             *out = slab;
-            status = slab_new(bytes, slab);
+            status = slab_new(bytes, class, slab);
             if (status == TB_NO_MEMORY && slab_release())
                 continue;
             break;
         }
-        if (slab_release())
-            continue;
-        if (bytes > pool.budget) {
+        if (bytes > room_most(class)) {
             status = TB_NO_MEMORY;
             break;
         }
+        if (bytes <= room && slab_release())
+            continue;
         pthread_cond_wait(&pool.freed, &pool.lock);
     }
     pthread_mutex_unlock(&pool.lock);
@@ -517,9 +558,19 @@ static bool slabs_idle(void)
     return any;
 }
 
+void pool_break(enum tb_status status)
+{
+    if (pool.broken == TB_OK || status == TB_DEVICE_OFF)
+        pool.broken = status;
+    pthread_cond_broadcast(&pool.moved);
+    pthread_cond_broadcast(&pool.freed);
+    for (int c = 0; c < pool.copiers; c++)
+        pthread_cond_broadcast(&pool.copier[c].issued);
+}
+
 void pool_idle(struct tb_pool *p)
 {
-    if (!slabs_idle()) {
+    if (p->broken != TB_OK || !slabs_idle()) { /* a device that is lost takes nothing back */
         pthread_cond_wait(&p->work, &p->lock);
         return;
     }
@@ -528,7 +579,7 @@ void pool_idle(struct tb_pool *p)
         pool_wait_until(&p->work, &p->lock, until);
         return;
     }
-    while (!p->stop_copiers && slabs_idle() && slab_release())
+    while (!p->stop_copiers && p->broken == TB_OK && slabs_idle() && slab_release())
         ;
 }
 

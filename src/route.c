@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The router: estimates both sides of a call and chooses. Pure. The built-in rates are those of the
- * H200 and of one core of the host they were measured on (perf/), scaled to the device at hand. */
+ * The router: estimates both sides of a call from the profile of the machine and chooses. Pure. The
+ * CPU: its rate at the shape, between those that were measured. The device: the longest of link in,
+ * compute and link out, and a part of the rest. */
 #include "route.h"
 #include <math.h> /* HUGE_VAL; nothing that needs libm */
 
@@ -24,75 +25,222 @@ static double greater(double x, double y)
     return x > y ? x : y;
 }
 
-/* The device wins only by a clear margin: estimates are rough and the CPU is never a surprise. */
-static const double margin = 1.25;
-
-void route_default_rates(const struct tb_caps *caps, struct tb_rates *out)
+/* Where the machine was not measured the device wins only by a margin: the CPU is never a surprise.
+ */
+static double margin_of(const struct tb_profile *profile)
 {
-    /* The link and the fixed cost are those of whole calls from 1024 to 4096, staged by 12 copiers.
-     * Flop per ns. The CPU figures are one AVX-512 core's; complex types run at their real type's
-     * rate. */
-    *out = (struct tb_rates){
-        .link_in = 25,
-        .link_out = 25,
-        .fixed_ns = 300e3,
-        .gpu = {[TB_F16] = 30e3,
-                [TB_BF16] = 30e3,
-                [TB_F32] = 40e3,
-                [TB_F64] = 44e3,
-                [TB_C32] = 40e3,
-                [TB_C64] = 44e3},
-        .cpu = {[TB_F16] = 60,
-                [TB_BF16] = 60,
-                [TB_F32] = 85,
-                [TB_F64] = 42,
-                [TB_C32] = 85,
-                [TB_C64] = 42},
-        .start_ns = 0.4e9,
-    };
-    if (caps == NULL || caps->sms <= 0)
-        return;
-    const double size =
-        (double)caps->sms / 132 * (caps->clock_mhz > 0 ? caps->clock_mhz / 1980.0 : 1);
-    /* The FP64 tensor cores of Hopper are twice as fast as its plain units; others gain nothing. */
-    const double cores = caps->cc == 90 || caps->cc == 0 ? 1 : 0.5;
-    const double fp64 = cores * (caps->fp64_ratio > 0 ? 2.0 / caps->fp64_ratio : 1);
-    for (int t = 0; t < TB_TYPES; t++)
-        out->gpu[t] *= size * (t == TB_F64 || t == TB_C64 ? fp64 : 1);
+    return profile->source == TB_PROFILE_SAVED ? 1 : 1.05;
 }
 
-/* Small sides starve either kind of machine; x / (x + half) is the usual shape of that curve. */
-static double fill(double side, double half)
+/* --- The CPU ---
+ */
+
+/* The dimensions of the product behind the call. */
+static struct tb_size size_of(const struct tb_call *c)
 {
-    return side / (side + half);
+    switch (c->op) {
+    case TB_SYMM:
+    case TB_HEMM:
+    case TB_TRMM:
+    case TB_TRSM:
+        return (struct tb_size){c->m, c->n, c->side == 'R' ? c->n : c->m};
+    case TB_SYRK:
+    case TB_HERK:
+    case TB_SYR2K:
+    case TB_HER2K:
+    case TB_GEMMT:
+        return (struct tb_size){c->n, c->n, c->k};
+    default:
+        return (struct tb_size){c->m, c->n, c->k};
+    }
 }
 
-static double smallest_side(const struct tb_call *c)
+/* CPU libraries give a thread at least about this many products. */
+static const double products_a_thread = 0x1p18;
+
+/* A short side starves the CPU: the rate is x / (x + half) of the best, 1 at the side of the square
+ * that was measured. `half` from the rate at a short side; see fill(). */
+static double half_of(double ratio, double side, double full)
 {
-    const bool no_k = c->op == TB_SYMM || c->op == TB_HEMM || c->op == TB_TRMM || c->op == TB_TRSM;
-    const double mn = (double)(c->m < c->n ? c->m : c->n);
-    return no_k || mn < (double)c->k ? mn : (double)c->k;
+    if (ratio >= 1)
+        return 0;
+    const double least = side / full * 1.02;
+    const double r = greater(ratio, least);
+    return side * full * (1 - r) / (full * r - side);
 }
 
-static double cpu_ns(const struct tb_call *call, const struct tb_facts *facts)
+static double fill(double x, double half, double full)
 {
-    const double flops = call_flops(call);
-    const double side = smallest_side(call);
-    /* Threads help only as far as there is work for each. */
-    const double useful = lesser(facts->cpu_threads, 1 + flops / 4e6);
-    const double rate = facts->rates.cpu[call->ab] * fill(side, 12) * useful * 0.85;
-    return flops / rate + 100 * (double)call->batch;
+    return lesser(1, x * (full + half) / (full * (x + half)));
 }
 
-static double gpu_ns(const struct tb_call *call, const struct tb_facts *facts)
+/* Rates between one thread and all, by threads. */
+static double rate_of(const struct tb_profile *p, enum tb_type type, double threads,
+                      enum tb_shape shape)
 {
-    const struct tb_rates *const r = &facts->rates;
-    const double compute = call_flops(call) / (r->gpu[call->ab] * fill(smallest_side(call), 64));
-    const double in = call_bytes_in(call) / r->link_in;
-    const double out = call_bytes_out(call) / r->link_out;
-    /* A first and a last piece overlap with nothing: an eighth of the smaller phases. */
+    const double alone = p->cpu_rate[type][TB_ALONE][shape];
+    const double together = p->cpu_rate[type][TB_TOGETHER][shape];
+    if (p->cpus <= 1 || threads <= 1)
+        return alone;
+    const double share = (lesser(threads, p->cpus) - 1) / (p->cpus - 1);
+    return alone + (together - alone) * share;
+}
+
+static double useful_threads(const struct tb_size *x, double threads)
+{
+    const double products = (double)x->m * (double)x->n * (double)x->k;
+    return lesser(threads, greater(1, (double)(int64_t)lesser(products / products_a_thread, 1e6)));
+}
+
+/* The halves of the three sides for a crew. */
+struct halves {
+    double best, m, n, k;
+};
+
+static struct halves halves_of(const struct tb_profile *p, enum tb_type type, double threads)
+{
+    const double full = (double)profile_shape[TB_SQUARE].m;
+    const double best = rate_of(p, type, threads, TB_SQUARE);
+    return (struct halves){.best = best,
+                           .m = half_of(rate_of(p, type, threads, TB_THIN_M) / best,
+                                        (double)profile_shape[TB_THIN_M].m, full),
+                           .n = half_of(rate_of(p, type, threads, TB_THIN_N) / best,
+                                        (double)profile_shape[TB_THIN_N].n, full),
+                           .k = half_of(rate_of(p, type, threads, TB_THIN_K) / best,
+                                        (double)profile_shape[TB_THIN_K].k, full)};
+}
+
+/* The shortest side binds; the others starve the CPU no further, as memory does. */
+static double rate_by_sides(const struct halves *h, const struct tb_size *x)
+{
+    const double full = (double)profile_shape[TB_SQUARE].m;
+    const double m = fill((double)x->m, h->m, full), n = fill((double)x->n, h->n, full);
+    const double k = fill((double)x->k, h->k, full);
+    return h->best * lesser(m, lesser(n, k));
+}
+
+/* 1 up to a side, falling to a half `reach` sides behind it. */
+static double near(int64_t x, int64_t side, int reach)
+{
+    return lesser(1, (reach + 1) * (double)side / ((double)x + reach * (double)side));
+}
+
+/* The rate at which one product of that shape is computed. The sides together are not the product
+ * of each: the two shapes at which that shows most correct it in their neighbourhood. */
+static double shape_rate(const struct tb_profile *p, enum tb_type type, const struct tb_size *x,
+                         double all, double *crew_ns)
+{
+    const double threads = useful_threads(x, all);
+    const struct tb_size *const dot = &profile_shape[TB_THIN_MN];
+    const struct tb_size *const little = &profile_shape[TB_LITTLE];
+    const struct halves h = halves_of(p, type, threads);
+    const double deep = rate_of(p, type, threads, TB_THIN_MN) / rate_by_sides(&h, dot);
+    const double closeness = near(x->m, dot->m, 6) * near(x->n, dot->n, 6) * (double)x->k /
+                             (double)(x->k + (x->m > x->n ? x->m : x->n));
+    const struct halves few = halves_of(p, type, useful_threads(little, all));
+    const double by_sides = rate_by_sides(&few, little);
+    const double seen = rate_of(p, type, all, TB_LITTLE);
+    const double flops =
+        (call_is_complex(type) ? 8 : 2) * (double)little->m * (double)little->n * (double)little->k;
+    double rate = rate_by_sides(&h, x) * (1 + (deep - 1) * closeness);
+    /* Slower than by its sides: what threads cost. Faster: short sides cost less together. */
+    *crew_ns = seen < by_sides ? flops / seen - flops / by_sides : 0;
+    if (seen > by_sides)
+        rate *= 1 + (seen / by_sides - 1) * near(x->m, little->m, 1) * near(x->n, little->n, 1) *
+                        near(x->k, little->k, 1);
+    return rate;
+}
+
+double route_cpu_ns(const struct tb_call *call, const struct tb_facts *facts)
+{
+    const struct tb_profile *const p = facts->profile;
+    const struct tb_size x = size_of(call);
+    const double threads = greater(facts->cpu_threads, 1);
+    double crew_ns;
+    const double rate = shape_rate(p, call->ab, &x, threads, &crew_ns);
+    return call_flops(call) / rate + (100 + crew_ns) * (double)call->batch;
+}
+
+/* --- The device ---
+ */
+
+/* Bytes of pageable memory, one way, with enough copiers: between the sizes that were measured, and
+ * as the last two go beyond. */
+static double staged_ns(const double ns[TB_STAGED], double bytes)
+{
+    const double mb = bytes * 1e-6;
+    int i = 0;
+    while (i < TB_STAGED - 1 && mb > profile_staged_mb[i])
+        i++;
+    const double from = i > 0 ? profile_staged_mb[i - 1] : 0, from_ns = i > 0 ? ns[i - 1] : 0;
+    const double slope = greater(ns[i] - from_ns, 0) / (profile_staged_mb[i] - from);
+    return from_ns + (mb - from) * slope;
+}
+
+/* Bytes over one direction of the link. Memory that is not pinned is copied on the way, and few
+ * copiers carry little. */
+static double link_ns(const struct tb_profile *p, bool in, double bytes, double copiers,
+                      bool pinned)
+{
+    const struct tb_link *const link = in ? &p->in : &p->out;
+    if (bytes <= 0)
+        return 0;
+    const double bare = link->wait_ns + bytes / link->rate;
+    if (pinned)
+        return bare;
+    const double carried = bytes / (greater(copiers, 1) * p->copier);
+    return greater(greater(bare, carried), staged_ns(in ? p->staged_in : p->staged_out, bytes));
+}
+
+static bool all_pinned(const struct tb_call *call)
+{
+    return call->where[0] != TB_HOST_PAGEABLE && call->where[1] != TB_HOST_PAGEABLE &&
+           call->where[2] != TB_HOST_PAGEABLE;
+}
+
+/* The share of the shorter phases that shows beside the longest one. All of it where C is one tile
+ * of the plan, which has to be sent, computed and fetched in turn; little where there are many. */
+static double shown(const struct tb_call *call, const struct tb_size *x)
+{
+    const double tile = x->m > 8192 || x->n > 8192 ? 2048 : 1024, least = 0.3;
+    const double tiles = (double)x->m * (double)x->n * (double)call->batch / (tile * tile);
+    return tiles > 1 ? least + (1 - least) / tiles : 1;
+}
+
+double route_gpu_ns(const struct tb_call *call, const struct tb_facts *facts)
+{
+    const struct tb_profile *const p = facts->profile;
+    const struct tb_size x = size_of(call);
+    const double shortest = (double)(x.m < x.n ? (x.m < x.k ? x.m : x.k) : x.n < x.k ? x.n : x.k);
+    const double share = facts->efficiency > 0 ? facts->efficiency : shortest / (shortest + 64);
+    const double compute = call_flops(call) / (p->gpu_rate[call->ab] * share);
+    const bool pinned = all_pinned(call);
+    const double in = link_ns(p, true, call_bytes_in(call), facts->copiers, pinned);
+    const double out = link_ns(p, false, call_bytes_out(call), facts->copiers, pinned);
     const double longest = greater(compute, greater(in, out));
-    return r->fixed_ns + longest + (compute + in + out - longest) / 8;
+    return p->offload_ns + longest + (compute + in + out - longest) * shown(call, &x);
+}
+
+/* Calls share the device evenly: each of those ahead holds this one up by no more than the two of
+ * them would take together. */
+static double wait_ns(const struct tb_facts *facts, double own_ns)
+{
+    const double work = greater(own_ns - facts->profile->offload_ns, 0);
+    return lesser(facts->queue_ns, work * facts->queued);
+}
+
+/* What is left of the start, at least a tenth of it: nobody knows. */
+static double start_left(const struct tb_facts *facts)
+{
+    const double all = facts->profile->start_ns;
+    return greater(all - facts->starting_ns, all / 10);
+}
+
+/* How many times longer a call takes beside those that have the CPUs already. */
+static double crowd(const struct tb_facts *facts)
+{
+    const double wanted = (facts->on_cpu + 1.0) * facts->cpu_threads;
+    return greater(1, wanted / greater(facts->profile->cpus, facts->cpu_threads));
 }
 
 static struct tb_choice on_cpu(struct tb_choice choice, enum tb_reason why)
@@ -110,6 +258,8 @@ struct tb_choice route_choose(const struct tb_call *call, const struct tb_facts 
         return choice;
     if (!facts->has_kernel)
         return on_cpu(choice, TB_WHY_NO_KERNEL);
+    if (facts->far)
+        return on_cpu(choice, TB_WHY_OPERANDS);
     switch (facts->device) {
     case TB_DEVICE_ABSENT:
         return on_cpu(choice, TB_WHY_NO_DEVICE);
@@ -124,14 +274,17 @@ struct tb_choice route_choose(const struct tb_call *call, const struct tb_facts 
     }
     if (conf->route == TB_ROUTE_GPU)
         return (struct tb_choice){TB_ON_GPU, TB_WHY_FORCED, 0, 0};
-    choice.est_cpu_ns = cpu_ns(call, facts);
-    choice.est_gpu_ns = gpu_ns(call, facts);
-    if (choice.est_gpu_ns * margin >= choice.est_cpu_ns)
-        return on_cpu(choice, TB_WHY_FASTER);
+    if (facts->on_device) /* the CPU would have to copy them, there and back */
+        return (struct tb_choice){TB_ON_GPU, TB_WHY_OPERANDS, 0, 0};
+    choice.est_cpu_ns = route_cpu_ns(call, facts) * crowd(facts);
+    choice.est_gpu_ns = route_gpu_ns(call, facts);
+    choice.est_gpu_ns += wait_ns(facts, choice.est_gpu_ns);
     choice.reason = TB_WHY_FASTER;
+    if (choice.est_gpu_ns * margin_of(facts->profile) >= choice.est_cpu_ns)
+        return choice;
     choice.where = TB_ON_GPU;
     if (facts->device != TB_DEVICE_READY && conf->start != TB_START_WAIT &&
-        choice.est_cpu_ns < facts->rates.start_ns + choice.est_gpu_ns)
+        choice.est_cpu_ns < start_left(facts) + choice.est_gpu_ns)
         return on_cpu(choice, TB_WHY_STARTING);
     return choice;
 }
@@ -143,10 +296,12 @@ bool route_is_final(enum tb_reason reason)
 
 double route_small_volume(const struct tb_conf *conf)
 {
-    if (conf->verbose > 0 || conf->route == TB_ROUTE_GPU)
+    const bool traced = conf->trace != NULL && conf->trace[0] != '\0';
+    if (conf->verbose > 0 || traced || conf->route == TB_ROUTE_GPU)
         return 0;
     if (conf->route == TB_ROUTE_CPU)
         return HUGE_VAL;
-    /* 160^3: under it one CPU core needs less than the fixed cost of any offload. */
-    return 160.0 * 160.0 * 160.0;
+    /* 128^3: under it one CPU core needs less than the fixed cost of any offload, but for complex
+     * double precision, and those calls are short. */
+    return 128.0 * 128.0 * 128.0;
 }

@@ -8,6 +8,7 @@
 #include "call.h"
 #include "caps.h"
 #include "conf.h"
+#include "profile.h"
 #include <stdbool.h>
 
 /* Reasons, as the log prints them. */
@@ -24,6 +25,7 @@
     X(TB_WHY_FORKED, "forked")              /* child of a process that used the device */          \
     X(TB_WHY_NO_MEMORY, "no-device-memory") /* no plan fits into the budget */                     \
     X(TB_WHY_BUSY, "device-busy")           /* others had it, or its memory, for too long */       \
+    X(TB_WHY_OPERANDS, "device-operands")   /* they are on a device: ours, or another one */       \
     X(TB_WHY_NESTED, "nested")              /* the CPU BLAS came back through our door */          \
     X(TB_WHY_WIDE_LIBRARY,                                                                         \
       "wide-library")               /* 64-bit integers behind plain names: only forwarded */       \
@@ -45,16 +47,6 @@ struct tb_choice {
     double est_cpu_ns, est_gpu_ns; /* 0 where not estimated */
 };
 
-/* Rates of the machine. Built-in figures until something better was measured.
- */
-struct tb_rates {
-    double link_in, link_out; /* bytes per ns, pageable memory, both ways at once */
-    double fixed_ns;          /* of an offloaded call that moves nothing */
-    double gpu[TB_TYPES];     /* flop per ns by type of A and B */
-    double cpu[TB_TYPES];     /* flop per ns of one CPU thread at its best */
-    double start_ns;          /* of the device, once per process */
-};
-
 /* The state of the device as the router needs it. */
 enum tb_device_state {
     TB_DEVICE_UNTRIED,
@@ -65,11 +57,20 @@ enum tb_device_state {
     TB_DEVICE_FORKED
 };
 
+/* What is known as the call comes. */
 struct tb_facts {
     enum tb_device_state device;
-    bool has_kernel; /* a device path exists for this call */
-    int cpu_threads; /* the CPU BLAS would use */
-    struct tb_rates rates;
+    bool has_kernel;    /* a device path exists for this call */
+    bool on_device;     /* an operand lies in device memory, none out of our reach */
+    bool far;           /* an operand lies on a device where our kernels cannot reach it */
+    int cpu_threads;    /* the CPU BLAS would use */
+    int copiers;        /* threads that carry pageable memory to and from the link */
+    double efficiency;  /* of the kernel that would be taken, kernel_efficiency(); 0: not known */
+    double starting_ns; /* since the start of the device began */
+    double queue_ns;    /* estimates of the calls that are on the device now */
+    int queued;         /* and how many they are */
+    int on_cpu;         /* large calls that the CPU computes now */
+    const struct tb_profile *profile;
 };
 
 struct tb_choice route_choose(const struct tb_call *call, const struct tb_facts *facts,
@@ -78,9 +79,9 @@ struct tb_choice route_choose(const struct tb_call *call, const struct tb_facts 
 /* Will every later call of this process get that answer too? */
 bool route_is_final(enum tb_reason reason);
 
-/* Built-in rates, scaled to the device (caps may be NULL while it is not
- * known). */
-void route_default_rates(const struct tb_caps *caps, struct tb_rates *out);
+/* The two estimates, in ns. route_gpu_ns: of a device that is up, with nothing else on it. */
+double route_cpu_ns(const struct tb_call *call, const struct tb_facts *facts);
+double route_gpu_ns(const struct tb_call *call, const struct tb_facts *facts);
 
 /* The volume m n k below which no machine gains anything: the doors' pre-test.
  */

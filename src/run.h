@@ -12,14 +12,20 @@
  * known that no call can leave the CPU; 0 where every call is wanted (forced, verbose). */
 extern _Atomic double run_small_volume;
 
+/* Its second half: may a small call pass unseen? No more, once the program uses a device. */
+bool run_passes(void);
+
 static inline bool run_is_small(int64_t m, int64_t n, int64_t k)
 {
     const double volume = (double)m * (double)n * (double)k;
-    return volume < atomic_load_explicit(&run_small_volume, memory_order_relaxed);
+    return volume < atomic_load_explicit(&run_small_volume, memory_order_relaxed) && run_passes();
 }
 
 /* Called by the resolver before the first door opens. */
 void run_setup(void);
+/* Called at each new name: has the program come to use a device of its own accord? Then no call may
+ * pass unseen any more. */
+void run_look(void);
 
 /* What is decided about a call, without doing anything: normalizes the descriptor, checks, routes.
  */
@@ -28,6 +34,7 @@ struct tb_judgement {
     enum tb_reason reason;
     double est_cpu_ns, est_gpu_ns;
     bool k_is_zero; /* alpha = 0 in a valid sgemm or dgemm: to be computed with k = 0 */
+    bool copies;    /* the CPU cannot read some operand: never to be forwarded as it is */
 };
 struct tb_judgement run_judge(struct tb_call *call);
 
@@ -35,6 +42,7 @@ struct tb_judgement run_judge(struct tb_call *call);
 struct tb_pass {
     tb_fn fn;       /* forward the call there, arguments unchanged; NULL: all done */
     bool k_is_zero; /* but with k = 0 */
+    bool lost;      /* operands on a device that does not answer */
     bool counted;   /* run_leave() has something to close */
     struct tb_judgement judgement;
     uint64_t start_ns;

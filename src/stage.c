@@ -102,6 +102,21 @@ void stage_scatter(const struct tb_call *call, const struct tb_panel *range, siz
 #endif
 }
 
+bool stage_rectangle(const struct tb_call *call, const struct tb_panel *range,
+                     enum tb_operand_id which, size_t elem, const struct tb_piece *piece,
+                     const void **at, struct tb_copy *shape)
+{
+    const struct host_walk walk = host_walk(call, range, which, piece);
+    if (piece->cols > walk.left_in_item)
+        return false;
+    *at = walk.at;
+    *shape = (struct tb_copy){.width = (size_t)piece->rows * elem,
+                              .rows = (size_t)piece->cols,
+                              .dst_pitch = plan_pitch(range->rows, elem),
+                              .src_pitch = walk.ld_bytes};
+    return true;
+}
+
 static int op_of(const struct tb_call *call, char trans)
 {
     if (trans == 'N')
@@ -114,6 +129,36 @@ static int64_t pitch_elems(const struct tb_plan *plan, enum tb_operand_id which,
     return (int64_t)(plan_pitch(rows, plan->elem[which]) / plan->elem[which]);
 }
 
+/* The part of a matrix in place that a step works on. */
+static tb_dptr place_of(const struct tb_call *call, enum tb_operand_id which, int64_t item,
+                        int64_t row, int64_t col)
+{
+    return (tb_dptr)(uintptr_t)host_column(call, which, item, row, col);
+}
+
+/* Operands that are on the device already are worked on where they lie. */
+static void params_in_place(const struct tb_call *call, const struct tb_plan *plan,
+                            const struct tb_step *step, struct tb_gemm_params *p)
+{
+    const struct tb_panel *c = &step->range;
+    const bool ta = call->ta != 'N', tb = call->tb != 'N', alone = c->items == 1;
+    if (plan->in_place[TB_A]) {
+        p->a = place_of(call, TB_A, c->item, ta ? step->k0 : c->row, ta ? c->row : step->k0);
+        p->lda = call->lda;
+        p->stride_a = alone ? 0 : call->stride_a;
+    }
+    if (plan->in_place[TB_B]) {
+        p->b = place_of(call, TB_B, c->item, tb ? c->col : step->k0, tb ? step->k0 : c->col);
+        p->ldb = call->ldb;
+        p->stride_b = alone ? 0 : call->stride_b;
+    }
+    if (plan->in_place[TB_C]) {
+        p->c = place_of(call, TB_C, c->item, c->row, c->col);
+        p->ldc = call->ldc;
+        p->stride_c = alone ? 0 : call->stride_c;
+    }
+}
+
 struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_plan *plan,
                                    const struct tb_step *step, tb_dptr base)
 {
@@ -122,8 +167,8 @@ struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_p
     const int64_t rows_a = ta ? step->k : c->rows, cols_a = ta ? c->rows : step->k;
     const int64_t rows_b = tb ? c->cols : step->k, cols_b = tb ? step->k : c->cols;
     struct tb_gemm_params p = {
-        .a = base + plan_slot_offset(plan, TB_A, step->slot_a),
-        .b = base + plan_slot_offset(plan, TB_B, step->slot_b),
+        .a = plan->in_place[TB_A] ? 0 : base + plan_slot_offset(plan, TB_A, step->slot_a),
+        .b = plan->in_place[TB_B] ? 0 : base + plan_slot_offset(plan, TB_B, step->slot_b),
         .c = base + plan_slot_offset(plan, TB_C, step->slot),
         .m = c->rows,
         .n = c->cols,
@@ -144,5 +189,6 @@ struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_p
         scalar_widen(call->beta_type, &call->beta, p.beta);
         p.beta_zero = p.beta[0] == 0 && p.beta[1] == 0;
     }
+    params_in_place(call, plan, step, &p);
     return p;
 }

@@ -13,6 +13,12 @@ void stage_gather(const struct tb_call *call, const struct tb_panel *range,
 void stage_scatter(const struct tb_call *call, const struct tb_panel *range, size_t elem,
                    const struct tb_piece *piece, const char *from);
 
+/* A piece as it lies in the caller's memory, for a copy without staging. False: not one rectangle.
+ */
+bool stage_rectangle(const struct tb_call *call, const struct tb_panel *range,
+                     enum tb_operand_id which, size_t elem, const struct tb_piece *piece,
+                     const void **at, struct tb_copy *shape);
+
 /* What the kernel of a compute step is told, with the workspace at `base`. */
 struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_plan *plan,
                                    const struct tb_step *step, tb_dptr base);

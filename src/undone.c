@@ -12,12 +12,12 @@ static int64_t column_done(const struct tb_undone *undone, const struct tb_step 
     const struct tb_plan *plan = undone->plan;
     const size_t elem = plan->elem[TB_C], pitch = plan_pitch(step->range.rows, elem);
     const int64_t cols = step->range.items * step->range.cols;
-    const int64_t pieces = plan_pieces(&step->range, elem, plan->chunk);
+    const int64_t pieces = plan_pieces(&step->range, elem, plan_commit_chunk(plan));
     *parts = 1;
     if (!undone->done)
         return 0;
-    if (pitch <= plan->chunk)
-        return undone->done[step->piece0 + col / (int64_t)(plan->chunk / pitch)];
+    if (pitch <= plan_commit_chunk(plan))
+        return undone->done[step->piece0 + col / (int64_t)(plan_commit_chunk(plan) / pitch)];
     *parts = pieces / cols;
     int64_t done = 0;
     for (int64_t i = 0; i < *parts; i++)
@@ -35,7 +35,8 @@ static bool column_next(struct tb_undone *undone, const struct tb_step *step, in
         const int64_t i = col * parts + undone->row++;
         if (undone->done[step->piece0 + i])
             continue;
-        const struct tb_piece piece = plan_piece(&step->range, plan->elem[TB_C], plan->chunk, i);
+        const struct tb_piece piece =
+            plan_piece(&step->range, plan->elem[TB_C], plan_commit_chunk(plan), i);
         rect->i0 = step->range.row + piece.row;
         rect->m = piece.rows;
         rect->n = 1;
@@ -78,7 +79,7 @@ bool undone_next(struct tb_undone *undone, struct tb_rect *rect)
 {
     for (; undone->step < undone->plan->count; undone->step++) {
         const struct tb_step *step = plan_step(undone->plan, undone->step);
-        if (step->kind == TB_DOWNLOAD)
+        if (plan_step_commits(undone->plan, step))
             for (; undone->item < step->range.items; undone->item++) {
                 if (item_next(undone, step, rect))
                     return true;

@@ -15,15 +15,20 @@ test_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 test_libs = libtbwhole.la $(CRITERION_LIBS) -lm
 
 if HAVE_CRITERION
-unit_tests = tests/unit/test_call tests/unit/test_conf tests/unit/test_kernel tests/unit/test_route
+unit_tests = tests/unit/test_call tests/unit/test_conf tests/unit/test_fit tests/unit/test_kernel \
+	tests/unit/test_profile tests/unit/test_route
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 tests_unit_test_call_CFLAGS = $(test_cflags)
 tests_unit_test_call_LDADD = $(test_libs)
 tests_unit_test_conf_CFLAGS = $(test_cflags)
 tests_unit_test_conf_LDADD = $(test_libs)
+tests_unit_test_fit_CFLAGS = $(test_cflags)
+tests_unit_test_fit_LDADD = $(test_libs)
 tests_unit_test_kernel_CFLAGS = $(test_cflags)
 tests_unit_test_kernel_LDADD = $(test_libs)
+tests_unit_test_profile_CFLAGS = $(test_cflags)
+tests_unit_test_profile_LDADD = $(test_libs)
 tests_unit_test_route_CFLAGS = $(test_cflags)
 tests_unit_test_route_LDADD = $(test_libs)
 endif

@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "../fallback/fallback.h"
+#include "../src/calibrate.h"
 #include "../src/conf.h"
 #include "../src/device.h"
+#include "../src/pool.h"
 #include "../src/route.h"
 #include "../src/version.h"
 #include "library.h"
@@ -138,6 +141,32 @@ static void print_threshold(void)
                volume, ceil(cbrt(volume)));
 }
 
+/* What the estimates come from. */
+static void print_profile(void)
+{
+    const struct tb_profile *const p = calibrate_get();
+    char path[8192];
+    if (p->source != TB_PROFILE_SAVED) {
+        printf("profile:   built in%s; `tileblas tune` measures this machine\n",
+               p->source == TB_PROFILE_MEASURED ? ", the link measured at the start" : "");
+    } else {
+        int i = 0;
+        while (i < 1 && (!calibrate_path(i, p->gpu, p->cpu_blas, p->cpus, path, sizeof path) ||
+                         access(path, R_OK) != 0))
+            i++;
+        if (calibrate_path(i, p->gpu, p->cpu_blas, p->cpus, path, sizeof path))
+            printf("profile:   %s\n", path);
+    }
+    printf("           GFLOP/s of the CPU, 1 thread / %d: s %.0f / %.0f, d %.0f / %.0f\n", p->cpus,
+           p->cpu_rate[TB_F32][TB_ALONE][TB_SQUARE], p->cpu_rate[TB_F32][TB_TOGETHER][TB_SQUARE],
+           p->cpu_rate[TB_F64][TB_ALONE][TB_SQUARE], p->cpu_rate[TB_F64][TB_TOGETHER][TB_SQUARE]);
+    if (device_caps() != NULL)
+        printf("           link %.1f GB/s in, %.1f out (pinned); %.0f us a call; TFLOP/s s %.1f, "
+               "d %.1f\n",
+               p->in.rate, p->out.rate, p->offload_ns * 1e-3, p->gpu_rate[TB_F32] * 1e-3,
+               p->gpu_rate[TB_F64] * 1e-3);
+}
+
 void machine_check(char *(*lookup)(const char *name), void (*complain)(const char *line))
 {
     struct tb_conf conf;
@@ -147,8 +176,11 @@ void machine_check(char *(*lookup)(const char *name), void (*complain)(const cha
 int machine_report(void)
 {
     print_library();
+    fallback_find("dgemm_", (const void *)(uintptr_t)machine_report, true);
+    calibrate_cpu(fallback_name, pool_cpus);
     print_gpu();
     print_cpu();
+    print_profile();
     print_configuration();
     print_threshold();
     return 0;

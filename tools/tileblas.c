@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The tileblas command: `run` starts one program with the preload library, `info` tells what the
- * library finds on this machine or in a program. This file decides the command line and the exit
- * status; scan.c and machine.c write the reports. */
+ * library finds on this machine or in a program, `report` makes a page of a log or a timeline,
+ * `tune` measures the machine. This file decides the command line and the exit status; scan.c,
+ * machine.c, report.c and tune.c do the rest. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +12,9 @@
 #include "../src/version.h"
 #include "library.h"
 #include "machine.h"
+#include "report.h"
 #include "scan.h"
+#include "tune.h"
 
 /* As env(1), nohup(1) and the shells have it; 2 is a usage error. */
 enum { EXIT_USAGE = 2, EXIT_OURS = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -36,6 +39,8 @@ static void print_usage(FILE *out)
     fputs("usage: tileblas run [option ...] [--] program [argument ...]\n"
           "       tileblas info\n"
           "       tileblas info program | library | folder\n"
+          "       tileblas report [-o page.html] log | timeline ...\n"
+          "       tileblas tune [--system] [--quick]\n"
           "       tileblas --help | --version\n",
           out);
 }
@@ -43,11 +48,13 @@ static void print_usage(FILE *out)
 static void print_help(void)
 {
     print_usage(stdout);
-    fputs(
-        "\nrun   starts the program with large level-3 BLAS calls sent to the GPU\n"
-        "info  tells what there is on this machine, or which calls of a program would be caught\n\n"
-        "options of run:\n",
-        stdout);
+    fputs("\nrun   starts the program with large level-3 BLAS calls sent to the GPU\n"
+          "info  tells what there is on this machine, or which calls of a program would be caught\n"
+          "report  writes a page about one run: what TILEBLAS_LOG or TILEBLAS_TRACE holds\n"
+          "tune  measures this machine (a minute at most) and saves what decides where calls run:\n"
+          "      for you, or with --system for everybody; --quick: a few seconds, less exact\n\n"
+          "options of run:\n",
+          stdout);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         printf("  %s%-*s%s\n", options[i].name, 18 - (int)strlen(options[i].name),
                options[i].fallback != NULL ? "[=N]" : "=VALUE", options[i].help);
@@ -160,16 +167,39 @@ static int run(int count, char **words)
     return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
+static int tune(int count, char **words)
+{
+    struct tune_options options = {false, false};
+    for (int i = 0; i < count; i++) {
+        if (strcmp(words[i], "--system") == 0)
+            options.system = true;
+        else if (strcmp(words[i], "--quick") == 0)
+            options.quick = true;
+        else {
+            fprintf(stderr, "tileblas: bad option %s\n", words[i]);
+            print_usage(stderr);
+            return EXIT_USAGE;
+        }
+    }
+    return tune_run(&options);
+}
+
 int main(int count, char **words)
 {
     int status = 0;
     if (count >= 2 && strcmp(words[1], "run") == 0)
         return run(count - 2, words + 2);
+    if (count >= 3 && strcmp(words[1], "report") == 0)
+        return report_run(count - 2, words + 2);
     if (count == 2 && strcmp(words[1], "info") == 0)
         status = machine_report();
     else if (count == 3 && strcmp(words[1], "info") == 0)
         status = scan_report(words[2]);
-    else if (count == 2 && strcmp(words[1], "--help") == 0)
+    else if (count >= 2 && strcmp(words[1], "tune") == 0) {
+        status = tune(count - 2, words + 2);
+        if (status == EXIT_USAGE)
+            return status;
+    } else if (count == 2 && strcmp(words[1], "--help") == 0)
         print_help();
     else if (count == 2 && strcmp(words[1], "--version") == 0)
         printf("tileblas %s\n", TB_VERSION);

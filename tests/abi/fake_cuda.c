@@ -331,6 +331,31 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext context)
     return leave(CUDA_SUCCESS);
 }
 
+CUresult CUDAAPI cuCtxGetCurrent(CUcontext *context)
+{
+    FAKE_ENTER();
+    *context = current;
+    return leave(CUDA_SUCCESS);
+}
+
+static _Thread_local CUcontext pushed;
+
+CUresult CUDAAPI cuCtxPushCurrent(CUcontext context)
+{
+    FAKE_ENTER();
+    pushed = current;
+    current = context;
+    return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuCtxPopCurrent(CUcontext *context)
+{
+    FAKE_ENTER();
+    *context = current;
+    current = pushed;
+    return leave(CUDA_SUCCESS);
+}
+
 CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
     FAKE_ENTER();
@@ -451,6 +476,10 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned n, CUpointer_attribute *names, 
             *(unsigned *)values[i] = range ? range->type : 0;
         if (names[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED)
             *(unsigned *)values[i] = 0;
+        if (names[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+            *(int *)values[i] = (int)setting("FAKE_CUDA_OWNER", 0);
+        if (names[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
+            *(CUcontext *)values[i] = NULL;
     }
     pthread_mutex_unlock(&lock);
     return leave(CUDA_SUCCESS);
@@ -487,6 +516,19 @@ CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
     for (size_t i = 0; i < copy->Height; i++)
         memcpy(dst + i * copy->dstPitch, src + i * copy->srcPitch, copy->WidthInBytes);
     return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
+{
+    (void)stream;
+    FAKE_ENTER();
+    fn(arg);
+    return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy)
+{
+    return cuMemcpy2DAsync(copy, NULL);
 }
 
 CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes,

@@ -31,11 +31,17 @@ may() {
 }
 cd "$TB_SRCDIR" || exit 99
 own_shim="doors.h doors.def names.h openblas.def resolve.h fill.h types.h routines.def tileblas.h"
-may shim/*.c shim/*.h shim/*.S shim/*.def -- $own_shim call.h run.h fallback.h log.h conf.h version.h doors.def trampolines.inc.S
-may src/run.c src/run.h -- run.h call.h route.h conf.h log.h offload.h fallback.h
-may src/offload.c src/offload.h -- offload.h call.h route.h conf.h device.h kernel.h plan.h exec.h pool.h log.h
-may src/route.c src/route.h -- route.h call.h caps.h conf.h
-may src/plan.c src/plan.h src/plan_*.c -- plan.h call.h caps.h conf.h route.h kernel.h kparams.h status.h
+may shim/*.c shim/*.h shim/*.S shim/*.def -- $own_shim call.h run.h fallback.h log.h trace.h conf.h version.h doors.def trampolines.inc.S
+may src/run.c src/run.h -- run.h call.h route.h conf.h log.h offload.h oncpu.h place.h trace.h watch.h fallback.h
+may src/oncpu.c src/oncpu.h -- oncpu.h call.h log.h place.h fallback.h
+may src/watch.c src/watch.h -- watch.h call.h conf.h place.h trace.h verify.h
+may src/verify.c src/verify.h -- verify.h call.h
+may src/place.c src/place.h -- place.h call.h dev.h
+may src/offload.c src/offload.h -- offload.h calibrate.h call.h route.h conf.h device.h kernel.h plan.h exec.h pool.h log.h place.h
+may src/route.c src/route.h -- route.h call.h caps.h conf.h profile.h
+may src/profile.c src/profile.h -- profile.h call.h caps.h
+may src/calibrate.c src/calibrate.h -- calibrate.h profile.h caps.h conf.h dev.h log.h
+may src/plan.c src/plan.h src/plan_*.c -- plan.h call.h caps.h conf.h profile.h kernel.h kparams.h status.h
 may src/call.c src/call.h -- call.h
 may src/conf.c src/conf.h -- conf.h conf.def log.h
 may src/log.c src/log.h -- log.h conf.h call.h route.h status.h
@@ -52,13 +58,13 @@ for file in src/*.[ch] src/*.def fallback/*.[ch] kernels/*.h; do
         *) system_of "$file" | grep -x 'cuda\.h\|cuda_runtime.*' > /dev/null && fail "$file includes cuda.h" ;;
     esac
     case $file in
-        src/run.c | fallback/*) ;;
+        src/run.c | src/oncpu.c | fallback/*) ;;
         *) named_by "$file" | grep -qx 'fallback.h' && fail "$file includes fallback.h" ;;
     esac
 done
 
 # Pure parts: no clocks, locks, threads or files. Printing only in plan_print.
-for file in src/call.c src/route.c src/plan.c src/kernel.c; do
+for file in src/call.c src/route.c src/profile.c src/plan.c src/kernel.c src/verify.c; do
     [ -e "$file" ] || continue
     allowed='stdbool\.h|stddef\.h|stdint\.h|string\.h|stdlib\.h|math\.h|limits\.h|float\.h'
     [ $file = src/plan.c ] && allowed="$allowed|stdio\.h"

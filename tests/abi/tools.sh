@@ -62,16 +62,19 @@ fi
 ### command line
 expect 0 "$tool" --help
 says "tileblas run"
-says_not "tune"
-says_not "report"
+says "tileblas report"
+says "tileblas tune"
 expect 0 "$tool" --version
 says "tileblas $(sed -nE 's/^AC_INIT\(\[libtileblas\], \[([0-9.]+)\].*/\1/p' "$src/configure.ac")"
 expect 2 "$tool"
 is ""
 warns "usage:"
-expect 2 "$tool" tune
+expect 2 "$tool" report
 is ""
-warns "unknown command tune"
+warns "unknown command report"
+expect 2 "$tool" tune --nonsense
+is ""
+warns "bad option --nonsense"
 expect 2 "$tool" run
 expect 2 "$tool" run --verbose
 expect 2 "$tool" run --nonsense true

@@ -63,6 +63,9 @@ part edge-big timeout 280 "${forced[@]}" "$programs/edge" big
 part edge-small-memory timeout 280 "${forced[@]}" TILEBLAS_MEMORY=64M "$programs/edge" big
 part edge-automatic timeout 280 env LD_PRELOAD="$preload" TILEBLAS_START=wait "$programs/edge" big
 "${forced[@]}" TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/log" "$programs/edge" > /dev/null 2>&1
+for what in beside many asleep reset; do
+    part "together-$what" timeout 120 "${forced[@]}" "$programs/together" $what
+done
 part caught grep -E 'caught: [1-9][0-9]* on the GPU' "$work/log"
 part wheels python3 "$here/wheels.py" "$preload"
 # Not the rows of sm_90: the tool reports hazards that are none where the copy engine and warpgroup products

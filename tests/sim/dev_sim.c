@@ -4,8 +4,8 @@
  * would let pass: the order of accesses to device memory (a ledger of vector
  * clocks), bounds and red zones, staging buffers touched too early, leaks. It
  * fails or hangs on demand. Environment, read at open(): TILEBLAS_SIM_SEED,
- * _TILE, _CHUNK, _MEMORY (bytes), _INLINE (0: no calls on the caller's stack),
- * _FAIL=n[+|!], _HANG=n[+], _PLANT=skip-wait|overrun|stray. */
+ * _TILE, _CHUNK, _ORDER, _MEMORY (bytes), _INLINE (0: no calls on the caller's stack),
+ * _FAIL=n[+|!], _HANG=n[+], _PLANT=skip-wait|overrun|stray|wrong. */
 #include "dev_sim.h"
 
 #include "../../src/kernel.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LANES = 64, HOST = 0, RED = 256, RED_BYTE = 0xA5, POISON = 0xFF };
+enum { LANES = 128, HOST = 0, RED = 256, RED_BYTE = 0xA5, POISON = 0xFF };
 
 /* What is known to have happened: per lane, how many of its operations. Index
  * HOST is unused. */
@@ -37,7 +37,7 @@ struct tb_event {
     struct mark *mark; /* the latest recording, or NULL */
 };
 
-enum op_kind { OP_IN, OP_OUT, OP_FILL, OP_LAUNCH, OP_RECORD, OP_WAIT };
+enum op_kind { OP_IN, OP_OUT, OP_FILL, OP_LAUNCH, OP_RECORD, OP_WAIT, OP_CALL };
 
 struct op {
     enum op_kind kind;
@@ -51,6 +51,8 @@ struct op {
     size_t bytes;
     int kernel;
     struct tb_gemm_params params;
+    void (*fn)(void *); /* call */
+    void *arg;
 };
 
 struct tb_lane {
@@ -61,6 +63,7 @@ struct tb_lane {
 
 struct access {
     size_t from, to;
+    size_t pitch, width; /* runs of `width` bytes; pitch 0: all of it */
     uint32_t stamp;
     uint8_t lane;
     bool write;
@@ -73,6 +76,7 @@ struct block {
     struct access *access;
     size_t accesses, room;
     struct block *next;
+    enum tb_where where; /* of the program's own */
 };
 
 struct pin {
@@ -83,12 +87,14 @@ struct pin {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static struct block *users; /* memory of the program; outlives open and close */
 static __thread bool bound;
 static __thread char error_text[128];
 
 static struct {
-    bool open, inline_calls, lost, hanging, hang_all, let_go, skip_wait, overrun, stray;
+    bool open, inline_calls, lost, hanging, hang_all, let_go, skip_wait, overrun, stray, wrong;
     int64_t tile, chunk;
+    int order;
     size_t memory;
     uint64_t random, seed;
     tb_dptr next_base;
@@ -114,6 +120,16 @@ __attribute__((format(printf, 1, 2), noreturn)) static void violation(const char
     va_end(args);
     fflush(stderr);
     _exit(99);
+}
+
+/* Memory of the device itself, zeroed. Not by malloc: a test may let that fail, for the library.
+ */
+static void *own(size_t bytes)
+{
+    void *memory = aligned_alloc(16, (bytes + 15) / 16 * 16);
+    if (!memory)
+        abort();
+    return memset(memory, 0, bytes);
 }
 
 static uint64_t sim_random(void)
@@ -157,6 +173,24 @@ static enum tb_status seam(const char *what)
         return failure(TB_DEVICE_FAULT, what);
     }
     return TB_OK;
+}
+
+/* The same for what may lack memory. */
+static enum tb_status seam_memory(const char *what)
+{
+    const enum tb_status status = seam(what);
+    if (status == TB_OK && sim.fail == SIM_FAIL_MEMORY && sim.fail_at > 0 && --sim.fail_at == 0) {
+        sim.failed = true;
+        return failure(TB_NO_MEMORY, what);
+    }
+    return status;
+}
+
+void sim_reset(void)
+{
+    pthread_mutex_lock(&lock);
+    sim.lost = true;
+    pthread_mutex_unlock(&lock);
 }
 
 static bool failing(void)
@@ -232,6 +266,15 @@ struct sim_counts sim_counts(void)
 
 /* --- Memory --- */
 
+static struct block *user_of(const void *ptr)
+{
+    const tb_dptr at = (tb_dptr)(uintptr_t)ptr;
+    for (struct block *block = users; block; block = block->next)
+        if (at >= block->base && at < block->base + block->bytes)
+            return block;
+    return NULL;
+}
+
 static struct block *block_of(tb_dptr at, size_t bytes, const char *what)
 {
     for (struct block *block = sim.blocks; block; block = block->next)
@@ -241,6 +284,15 @@ static struct block *block_of(tb_dptr at, size_t bytes, const char *what)
                           bytes - (block->bytes - (size_t)(at - block->base)));
             return block;
         }
+    struct block *user = user_of((const void *)(uintptr_t)at);
+    if (user && user->where == TB_DEVICE_FAR)
+        violation("%s in the memory of another device", what);
+    if (user && user->where != TB_HOST_PINNED) {
+        if (bytes > user->bytes - (size_t)(at - user->base))
+            violation("%s passes the end of the program's memory by %zu bytes", what,
+                      bytes - (user->bytes - (size_t)(at - user->base)));
+        return user;
+    }
     violation("%s at %llx: not device memory", what, (unsigned long long)at);
 }
 
@@ -262,6 +314,10 @@ static void pinned_check(const char *host, size_t bytes, const char *what)
     for (const struct pin *pin = sim.pins; pin; pin = pin->next)
         if (host >= pin->host && host + bytes <= pin->host + pin->bytes)
             return;
+    const struct block *user = user_of(host);
+    if (user && user->where == TB_HOST_PINNED &&
+        bytes <= user->bytes - (size_t)((tb_dptr)(uintptr_t)host - user->base))
+        return;
     violation("%s with host memory that is not pinned", what);
 }
 
@@ -310,33 +366,48 @@ static bool clocks_know(const struct clocks *clocks, int lane, uint32_t stamp)
     return lane < clocks->lanes && clocks->of[lane] >= stamp;
 }
 
+/* Rectangles of one matrix may interleave without meeting. */
+static bool accesses_meet(const struct access *x, const struct access *y)
+{
+    if (x->from >= y->to || y->from >= x->to)
+        return false;
+    if (x->pitch == 0 || x->pitch != y->pitch)
+        return true;
+    const struct access *low = x->from < y->from ? x : y, *high = low == x ? y : x;
+    const size_t delta = (high->from - low->from) % x->pitch;
+    return delta < low->width || x->pitch - delta < high->width;
+}
+
 /* An access of a lane: everything it conflicts with must be known to have
  * happened before. */
-static void ledger(struct tb_lane *lane, struct block *block, tb_dptr at, size_t bytes, bool write,
-                   const char *what)
+static void ledger(struct tb_lane *lane, struct block *block, tb_dptr at, size_t bytes,
+                   size_t pitch, size_t width, bool write, const char *what)
 {
     const size_t from = (size_t)(at - block->base), to = from + bytes;
+    const struct access fresh = {from, to, pitch, width, lane->seen.of[lane->id], (uint8_t)lane->id,
+                                 write};
     size_t kept = 0;
     for (size_t i = 0; i < block->accesses; i++) {
         const struct access *old = &block->access[i];
-        const bool meets = old->from < to && from < old->to;
+        const bool meets = accesses_meet(old, &fresh);
         if (meets && (old->write || write) && !clocks_know(&lane->seen, old->lane, old->stamp))
             violation("%s on lane %d: bytes %zu to %zu were %s by lane %d, and "
                       "nothing orders the two",
                       what, lane->id, from, to, old->write ? "written" : "read", old->lane);
-        const bool covered = old->from >= from && old->to <= to;
+        const bool covered = old->from >= from && old->to <= to &&
+                             (pitch == 0 || (old->from == from && old->to == to));
         if (covered && (write || (old->lane == lane->id && !old->write)))
             continue; /* the new one stands for it */
         block->access[kept++] = *old;
     }
     if (kept == block->room) {
         block->room = block->room ? 2 * block->room : 16;
-        block->access = realloc(block->access, block->room * sizeof *block->access);
-        if (!block->access)
-            abort();
+        struct access *more = own(block->room * sizeof *more);
+        memcpy(more, block->access, kept * sizeof *more);
+        free(block->access);
+        block->access = more;
     }
-    block->access[kept++] =
-        (struct access){from, to, lane->seen.of[lane->id], (uint8_t)lane->id, write};
+    block->access[kept++] = fresh;
     block->accesses = kept;
 }
 
@@ -375,14 +446,18 @@ static void run_launch(struct tb_lane *lane, const struct op *op)
     struct block *c = block_of(p.c, in_c, "kernel, C");
     plant(c, &in_a);
     struct block *a = block_of(p.a, in_a, "kernel, A"), *b = block_of(p.b, in_b, "kernel, B");
-    ledger(lane, a, p.a, in_a, false, "kernel, A");
-    ledger(lane, b, p.b, in_b, false, "kernel, B");
-    ledger(lane, c, p.c, in_c, true, "kernel, C");
     const size_t elem = call_elem_bytes(row->ab), elem_c = call_elem_bytes(row->c);
+    ledger(lane, a, p.a, in_a, 0, 0, false, "kernel, A");
+    ledger(lane, b, p.b, in_b, 0, 0, false, "kernel, B");
+    ledger(lane, c, p.c, in_c, p.batch == 1 ? (size_t)p.ldc * elem_c : 0, (size_t)p.m * elem_c,
+           true, "kernel, C");
     for (int64_t i = 0; i < p.batch; i++)
         sim_gemm(row->ab, row->c, &p, host_of(a, p.a) + (size_t)(i * p.stride_a) * elem,
                  host_of(b, p.b) + (size_t)(i * p.stride_b) * elem,
                  host_of(c, p.c) + (size_t)(i * p.stride_c) * elem_c);
+    /* Planted: one column of the tile is not what it should be. */
+    if (sim.wrong)
+        memset(host_of(c, p.c) + (size_t)(p.n / 2 * p.ldc) * elem_c, 0, (size_t)p.m * elem_c);
     red_check(c);
 }
 
@@ -394,7 +469,7 @@ static void run_copy(struct tb_lane *lane, const struct op *op)
     const size_t bytes = (s.rows - 1) * pitch + s.width;
     const char *what = in ? "copy in" : "copy out";
     struct block *block = block_of(op->device, bytes, what);
-    ledger(lane, block, op->device, bytes, in, what);
+    ledger(lane, block, op->device, bytes, 0, 0, in, what);
     const size_t host_pitch = in ? s.src_pitch : s.dst_pitch;
     if (hash_rows(op->pinned, s.width, s.rows, host_pitch) != op->hash)
         violation("%s: the host used the staging buffer before the copy was over", what);
@@ -432,7 +507,7 @@ static void run_head(struct tb_lane *lane)
             break;
         case OP_FILL: {
             struct block *block = block_of(op->device, op->bytes, "fill");
-            ledger(lane, block, op->device, op->bytes, true, "fill");
+            ledger(lane, block, op->device, op->bytes, 0, 0, true, "fill");
             memset(host_of(block, op->device), 0, op->bytes);
             break;
         }
@@ -445,6 +520,9 @@ static void run_head(struct tb_lane *lane)
             break;
         case OP_WAIT:
             clocks_join(&lane->seen, &op->mark->seen);
+            break;
+        case OP_CALL:
+            op->fn(op->arg);
             break;
         }
     mark_drop(op->mark);
@@ -485,8 +563,8 @@ static struct op *op_new(struct tb_lane *lane, enum op_kind kind)
     struct op *op = sim.spare;
     if (op)
         sim.spare = op->next;
-    else if (!(op = malloc(sizeof *op)))
-        abort();
+    else
+        op = own(sizeof *op);
     op->kind = kind;
     op->next = NULL;
     op->mark = NULL;
@@ -519,6 +597,7 @@ static void read_environment(void)
                *planted = getenv("TILEBLAS_SIM_PLANT");
     sim.tile = number("TILEBLAS_SIM_TILE", 0);
     sim.chunk = number("TILEBLAS_SIM_CHUNK", 0);
+    sim.order = (int)number("TILEBLAS_SIM_ORDER", 0);
     sim.memory = (size_t)number("TILEBLAS_SIM_MEMORY", 1L << 30);
     sim.inline_calls = number("TILEBLAS_SIM_INLINE", 1) != 0;
     sim.seed = (uint64_t)number("TILEBLAS_SIM_SEED", 1);
@@ -535,6 +614,7 @@ static void read_environment(void)
     sim.skip_wait = planted && strcmp(planted, "skip-wait") == 0;
     sim.overrun = planted && strcmp(planted, "overrun") == 0;
     sim.stray = planted && strcmp(planted, "stray") == 0;
+    sim.wrong = planted && strcmp(planted, "wrong") == 0;
 }
 
 static enum tb_status sim_open(int ordinal, struct tb_caps *caps)
@@ -545,6 +625,8 @@ static enum tb_status sim_open(int ordinal, struct tb_caps *caps)
     if (sim.open)
         violation("opened twice");
     memset(&sim, 0, sizeof sim);
+    for (struct block *block = users; block; block = block->next)
+        block->accesses = 0; /* the lanes of before are gone */
     read_environment();
     sim.open = true;
     sim.top = 1;
@@ -560,7 +642,8 @@ static enum tb_status sim_open(int ordinal, struct tb_caps *caps)
                              .driver = 13000,
                              .inline_calls = sim.inline_calls,
                              .tile = sim.tile,
-                             .chunk = sim.chunk};
+                             .chunk = sim.chunk,
+                             .order = sim.order};
     return leave(TB_OK);
 }
 
@@ -602,17 +685,13 @@ static enum tb_status sim_bind(void)
 static enum tb_status sim_alloc(size_t bytes, tb_dptr *out)
 {
     pthread_mutex_lock(&lock);
-    enum tb_status status = seam("alloc");
+    enum tb_status status = seam_memory("alloc");
     if (status == TB_OK && bytes > sim.memory - sim.counts.bytes)
         status = failure(TB_NO_MEMORY, "alloc");
     if (status != TB_OK)
         return leave(status);
-    struct block *block = calloc(1, sizeof *block);
-    char *memory = block ? malloc(bytes + 2 * RED) : NULL;
-    if (!memory) {
-        free(block);
-        return leave(failure(TB_NO_MEMORY, "alloc"));
-    }
+    struct block *block = own(sizeof *block);
+    char *memory = own(bytes + 2 * RED);
     memset(memory, RED_BYTE, RED);
     memset(memory + RED, POISON, bytes);
     memset(memory + RED + bytes, RED_BYTE, RED);
@@ -676,12 +755,10 @@ static enum tb_status sim_mem_free(size_t *bytes)
 static enum tb_status sim_pin(void *host, size_t bytes)
 {
     pthread_mutex_lock(&lock);
-    const enum tb_status status = seam("pin");
+    const enum tb_status status = seam_memory("pin");
     if (status != TB_OK)
         return leave(status);
-    struct pin *pin = malloc(sizeof *pin);
-    if (!pin)
-        return leave(failure(TB_NO_MEMORY, "pin"));
+    struct pin *pin = own(sizeof *pin);
     *pin = (struct pin){host, bytes, sim.pins};
     sim.pins = pin;
     sim.counts.pins++;
@@ -713,13 +790,13 @@ static enum tb_status sim_lane_open(struct tb_lane **out, bool high_priority)
 {
     (void)high_priority;
     pthread_mutex_lock(&lock);
-    const enum tb_status status = seam("lane_open");
+    const enum tb_status status = seam_memory("lane_open");
     if (status != TB_OK)
         return leave(status);
     int id = 1;
     while (id < LANES && sim.lane[id])
         id++;
-    struct tb_lane *lane = id < LANES ? calloc(1, sizeof *lane) : NULL;
+    struct tb_lane *lane = id < LANES ? own(sizeof *lane) : NULL;
     if (!lane)
         return leave(failure(TB_NO_MEMORY, "lane_open"));
     lane->id = id;
@@ -754,12 +831,10 @@ static void sim_lane_close(struct tb_lane *lane)
 static enum tb_status sim_event_open(struct tb_event **out)
 {
     pthread_mutex_lock(&lock);
-    const enum tb_status status = seam("event_open");
+    const enum tb_status status = seam_memory("event_open");
     if (status != TB_OK)
         return leave(status);
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return leave(failure(TB_NO_MEMORY, "event_open"));
+    *out = own(sizeof **out);
     sim.counts.events++;
     return leave(TB_OK);
 }
@@ -781,6 +856,10 @@ static enum tb_status copy(struct tb_lane *lane, enum op_kind kind, tb_dptr devi
     const enum tb_status status = seam(in ? "h2d" : "d2h");
     if (status != TB_OK)
         return leave(status);
+    if (!in && sim.fail == SIM_FAIL_OUT && sim.fail_at > 0 && --sim.fail_at == 0) {
+        sim.failed = true;
+        return leave(failure(TB_DEVICE_FAULT, "d2h"));
+    }
     const size_t pitch = in ? shape.src_pitch : shape.dst_pitch;
     const size_t far_pitch = in ? shape.dst_pitch : shape.src_pitch;
     pinned_check(pinned, (shape.rows - 1) * pitch + shape.width, in ? "copy in" : "copy out");
@@ -853,7 +932,7 @@ static enum tb_status sim_record(struct tb_event *event, struct tb_lane *lane)
     const enum tb_status status = seam("record");
     if (status != TB_OK)
         return leave(status);
-    struct mark *mark = malloc(sizeof *mark);
+    struct mark *mark = own(sizeof *mark);
     if (!mark)
         abort();
     mark->refs = 2;
@@ -878,6 +957,19 @@ static enum tb_status sim_wait(struct tb_lane *lane, struct tb_event *event)
     return leave(TB_OK);
 }
 
+static enum tb_status sim_call(struct tb_lane *lane, void (*fn)(void *), void *arg)
+{
+    pthread_mutex_lock(&lock);
+    const enum tb_status status = seam("call");
+    if (status != TB_OK)
+        return leave(status);
+    struct op *op = op_new(lane, OP_CALL);
+    op->fn = fn;
+    op->arg = arg;
+    drift();
+    return leave(TB_OK);
+}
+
 static enum tb_status sim_sync(struct tb_event *event)
 {
     pthread_mutex_lock(&lock);
@@ -897,15 +989,132 @@ static enum tb_status sim_sync(struct tb_event *event)
 
 static enum tb_status sim_where(const void *ptr, enum tb_where *out)
 {
-    (void)ptr;
-    *out = TB_HOST_PAGEABLE;
-    return TB_OK;
+    pthread_mutex_lock(&lock);
+    const struct block *user = user_of(ptr);
+    *out = user ? user->where : TB_HOST_PAGEABLE;
+    return leave(TB_OK);
 }
 
+static bool sim_shared(void)
+{
+    pthread_mutex_lock(&lock);
+    const bool any = users != NULL;
+    pthread_mutex_unlock(&lock);
+    return any;
+}
+
+/* Threads of the simulated program have nothing to show. */
+static bool sim_used(void)
+{
+    return false;
+}
+
+static const tb_dptr user_first = UINT64_C(0x6000000000000000);
+
+void *sim_user_alloc(enum tb_where where, size_t bytes)
+{
+    static tb_dptr next;
+    struct block *block = own(sizeof *block);
+    char *memory = own(bytes + 2 * RED);
+    if (!block || !memory)
+        abort();
+    memset(memory, RED_BYTE, bytes + 2 * RED);
+    pthread_mutex_lock(&lock);
+    const bool hidden = where == TB_DEVICE || where == TB_DEVICE_FAR;
+    if (next == 0)
+        next = user_first;
+    *block = (struct block){.base = hidden ? next : (tb_dptr)(uintptr_t)(memory + RED),
+                            .bytes = bytes,
+                            .memory = memory,
+                            .where = where,
+                            .next = users};
+    next += hidden ? (bytes + 4095) / 512 * 512 + 4096 : 0;
+    users = block;
+    pthread_mutex_unlock(&lock);
+    return (void *)(uintptr_t)block->base;
+}
+
+void sim_user_free(void *at)
+{
+    pthread_mutex_lock(&lock);
+    struct block **link = &users;
+    while (*link && (*link)->base != (tb_dptr)(uintptr_t)at)
+        link = &(*link)->next;
+    struct block *block = *link;
+    if (!block)
+        violation("the program frees what it does not have");
+    red_check(block);
+    *link = block->next;
+    free(block->memory);
+    free(block->access);
+    free(block);
+    pthread_mutex_unlock(&lock);
+}
+
+void sim_user_read(void *to, const void *from, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    memcpy(to, host_of(user_of(from), (tb_dptr)(uintptr_t)from), bytes);
+    pthread_mutex_unlock(&lock);
+}
+
+void sim_user_write(void *to, const void *from, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    memcpy(host_of(user_of(to), (tb_dptr)(uintptr_t)to), from, bytes);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The program's memory as a copy that waits sees it. */
+static char *user_rows(const void *at, size_t width, size_t rows, size_t pitch, const char *what)
+{
+    struct block *user = user_of(at);
+    if (!user)
+        violation("%s of what is not the program's device memory", what);
+    const size_t left = user->bytes - (size_t)((tb_dptr)(uintptr_t)at - user->base);
+    if ((rows - 1) * pitch + width > left)
+        violation("%s passes the end of the program's memory", what);
+    return host_of(user, (tb_dptr)(uintptr_t)at);
+}
+
+static enum tb_status sim_fetch(void *host, const void *device, struct tb_copy shape)
+{
+    pthread_mutex_lock(&lock);
+    if (failing())
+        return leave(failure(TB_DEVICE_FAULT, "fetch"));
+    const char *from = user_rows(device, shape.width, shape.rows, shape.src_pitch, "fetch");
+    for (size_t row = 0; row < shape.rows; row++)
+        memcpy((char *)host + row * shape.dst_pitch, from + row * shape.src_pitch, shape.width);
+    sim.counts.fetches++;
+    return leave(TB_OK);
+}
+
+static enum tb_status sim_put(void *device, const void *host, struct tb_copy shape)
+{
+    pthread_mutex_lock(&lock);
+    if (failing())
+        return leave(failure(TB_DEVICE_FAULT, "put"));
+    char *to = user_rows(device, shape.width, shape.rows, shape.dst_pitch, "put");
+    for (size_t row = 0; row < shape.rows; row++)
+        memcpy(to + row * shape.dst_pitch, (const char *)host + row * shape.src_pitch, shape.width);
+    sim.counts.puts++;
+    return leave(TB_OK);
+}
+
+static enum tb_status sim_follow(struct tb_lane *lane)
+{
+    (void)lane;
+    pthread_mutex_lock(&lock);
+    const enum tb_status status = seam("follow");
+    sim.counts.follows++;
+    return leave(status);
+}
+
+/* Fails when the device is gone, and then for good; never once. */
 static enum tb_status sim_check(void)
 {
     pthread_mutex_lock(&lock);
-    return leave(seam("check"));
+    return leave(failing() ? failure(TB_DEVICE_FAULT, "check") : TB_OK);
 }
 
 static const char *sim_last_error(void)
@@ -937,8 +1146,14 @@ const struct tb_dev_ops *tb_dev(void)
         .launch = sim_launch,
         .record = sim_record,
         .wait = sim_wait,
+        .call = sim_call,
         .sync = sim_sync,
         .where = sim_where,
+        .shared = sim_shared,
+        .used = sim_used,
+        .fetch = sim_fetch,
+        .put = sim_put,
+        .follow = sim_follow,
         .check = sim_check,
         .last_error = sim_last_error,
     };

@@ -15,10 +15,25 @@ EXTRA_libtileblas_sim_la_DEPENDENCIES = shim/preload.map
 sim_libs = libtbsim.la -lm
 sim_support = tests/sim/product.c tests/sim/product.h
 
-check_PROGRAMS += tests/sim/test_exec_threads
-TESTS += tests/sim/test_exec_threads
+check_PROGRAMS += tests/sim/test_exec_threads tests/sim/test_pointers tests/sim/test_verify tests/sim/test_trace \
+	tests/sim/test_clock
+TESTS += tests/sim/test_exec_threads tests/sim/test_clock tests/sim/pointers.sh tests/sim/verify.sh tests/sim/trace.sh
 tests_sim_test_exec_threads_SOURCES = tests/sim/test_exec_threads.c $(sim_support)
 tests_sim_test_exec_threads_LDADD = $(sim_libs)
+
+tests_sim_test_pointers_LDADD = $(sim_libs)
+tests_sim_test_verify_LDADD = $(sim_libs)
+tests_sim_test_trace_LDADD = $(sim_libs)
+check_PROGRAMS += tests/sim/test_projection tests/sim/test_shortage
+TESTS += tests/sim/test_projection tests/sim/test_shortage
+tests_sim_test_projection_LDADD = $(sim_libs)
+tests_sim_test_shortage_SOURCES = tests/sim/test_shortage.c $(sim_support)
+tests_sim_test_shortage_LDADD = $(sim_libs)
+wrap = -Wl,--wrap=
+tests_sim_test_shortage_LDFLAGS = $(wrap)malloc $(wrap)calloc $(wrap)realloc $(wrap)free $(wrap)strdup $(wrap)mmap \
+	$(wrap)pthread_create $(wrap)fopen $(wrap)opendir $(wrap)aligned_alloc
+tests_sim_test_clock_SOURCES = tests/sim/test_clock.c tests/sim/clock.c tests/sim/clock.h
+tests_sim_test_clock_LDADD = $(sim_libs)
 
 if HAVE_CRITERION
 sim_tests = tests/unit/test_plan tests/sim/test_exec tests/sim/test_detectors
@@ -33,4 +48,5 @@ tests_sim_test_detectors_SOURCES = tests/sim/test_detectors.c $(sim_support)
 tests_sim_test_detectors_CFLAGS = $(test_cflags)
 tests_sim_test_detectors_LDADD = $(sim_libs) $(CRITERION_LIBS)
 endif
-EXTRA_DIST += tests/sim/test_exec.c tests/sim/test_detectors.c $(sim_support)
+EXTRA_DIST += tests/sim/pointers.sh tests/sim/verify.sh tests/sim/trace.sh tests/sim/timeline.py \
+	tests/sim/test_exec.c tests/sim/test_detectors.c $(sim_support)

@@ -92,6 +92,35 @@ static void matrix_open(struct matrix *x, enum tb_type type, int64_t rows, int64
     memcpy(x->copy, x->map + page, inside);
 }
 
+static void matrix_place(struct matrix *x, enum tb_type type, int64_t items, enum tb_where where)
+{
+    if (where == TB_HOST_PAGEABLE)
+        return;
+    x->far = sim_user_alloc(where, x->bytes);
+    for (int64_t item = 0; item < items; item++)
+        x->list[item] =
+            (const void *)((uintptr_t)x->far + (size_t)(item * x->stride) * call_elem_bytes(type));
+}
+
+void product_push(struct product *p)
+{
+    for (int i = 0; i < 3; i++)
+        if (p->x[i].far)
+            sim_user_write(p->x[i].far, p->x[i].data, p->x[i].bytes);
+}
+
+void product_pull(struct product *p)
+{
+    for (int i = 0; i < 3; i++)
+        if (p->x[i].far)
+            sim_user_read(p->x[i].data, p->x[i].far, p->x[i].bytes);
+}
+
+static char *place_of(const struct matrix *x)
+{
+    return x->far ? x->far : x->data;
+}
+
 static void scalar_set(enum tb_type type, union tb_scalar *s, double x)
 {
     memset(s, 0, sizeof *s);
@@ -110,6 +139,10 @@ void product_open(struct product *p, const struct spec *spec)
     matrix_open(&p->x[1], spec->ab, tb ? spec->n : spec->k, tb ? spec->k : spec->n, items, spec,
                 spec->seed * 3 + 2, false);
     matrix_open(&p->x[2], spec->c, spec->m, spec->n, items, spec, spec->seed * 3 + 3, spec->nan_c);
+    matrix_place(&p->x[0], spec->ab, spec->share_a ? 1 : items, spec->where[0]);
+    matrix_place(&p->x[1], spec->ab, items, spec->where[1]);
+    matrix_place(&p->x[2], spec->c, items, spec->where[2]);
+    product_push(p);
     p->call = (struct tb_call){
         .name = "test",
         .op = TB_GEMM,
@@ -122,9 +155,9 @@ void product_open(struct product *p, const struct spec *spec)
         .m = spec->m,
         .n = spec->n,
         .k = spec->k,
-        .a = p->x[0].data,
-        .b = p->x[1].data,
-        .c = p->x[2].data,
+        .a = place_of(&p->x[0]),
+        .b = place_of(&p->x[1]),
+        .c = place_of(&p->x[2]),
         .lda = p->x[0].ld,
         .ldb = p->x[1].ld,
         .ldc = p->x[2].ld,
@@ -132,6 +165,7 @@ void product_open(struct product *p, const struct spec *spec)
         .stride_a = spec->share_a ? 0 : p->x[0].stride,
         .stride_b = p->x[1].stride,
         .stride_c = p->x[2].stride,
+        .where = {(uint8_t)spec->where[0], (uint8_t)spec->where[1], (uint8_t)spec->where[2]},
     };
     if (spec->lists) {
         p->call.form = TB_BATCH;
@@ -159,6 +193,8 @@ static char *inside_of(const struct matrix *x)
 void product_close(struct product *p)
 {
     for (int i = 0; i < 3; i++) {
+        if (p->x[i].far)
+            sim_user_free(p->x[i].far);
         munmap(p->x[i].map, p->x[i].map_bytes);
         free(p->x[i].copy);
         free(p->x[i].list);
@@ -168,6 +204,7 @@ void product_close(struct product *p)
 void product_reset(struct product *p)
 {
     memcpy(inside_of(&p->x[2]), p->x[2].copy, inside_bytes(&p->x[2]));
+    product_push(p);
 }
 
 static double _Complex element(const struct matrix *x, enum tb_type type, int64_t item, char trans,
@@ -195,12 +232,14 @@ void product_rect(struct product *p, const struct tb_rect *rect)
 {
     const struct matrix *x = &p->x[2];
     const enum tb_type type = p->spec.c;
+    product_pull(p);
     for (int64_t j = rect->j0; j < rect->j0 + rect->n; j++)
         for (int64_t i = rect->i0; i < rect->i0 + rect->m; i++) {
             char *at =
                 x->data + (size_t)(rect->item * x->stride + j * x->ld + i) * call_elem_bytes(type);
             store(type, at, wanted(p, rect->item, i, j, load(type, at)));
         }
+    product_push(p);
 }
 
 bool product_right(struct product *p)
@@ -210,6 +249,7 @@ bool product_right(struct product *p)
     const size_t elem = call_elem_bytes(type), before = (size_t)(x->data - inside_of(x));
     char *want = malloc(inside_bytes(x));
     bool right = true;
+    product_pull(p);
     memcpy(want, x->copy, inside_bytes(x));
     for (int64_t item = 0; item < p->call.batch; item++)
         for (int64_t j = 0; j < x->cols; j++)

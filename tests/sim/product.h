@@ -19,6 +19,8 @@ struct spec {
     bool share_a;  /* one A for the whole batch */
     bool nan_c;    /* C full of NaN; beta must be 0 */
     unsigned seed;
+    enum tb_where where[3]; /* of A, B, C: the matrices lie there, `data` is a
+                               mirror */
 };
 
 struct product {
@@ -29,11 +31,14 @@ struct product {
         size_t map_bytes, bytes;
         int64_t ld, rows, cols, stride;
         const void **list;
-    } x[3]; /* A, B, C */
+        char *far; /* the program's memory on the device, or NULL */
+    } x[3];        /* A, B, C */
 };
 
 void product_open(struct product *p, const struct spec *spec);
 void product_close(struct product *p);
+void product_pull(struct product *p); /* the mirrors are as the device has it */
+void product_push(struct product *p);
 void product_reset(struct product *p); /* C as it was */
 /* Computes a rectangle of C as a CPU BLAS would, from what C holds now. */
 void product_rect(struct product *p, const struct tb_rect *rect);

@@ -23,7 +23,7 @@ static void device_up(const char *tile, const char *chunk, const char *memory, b
     setenv("TILEBLAS_SIM_CHUNK", chunk, 1);
     setenv("TILEBLAS_SIM_MEMORY", memory, 1);
     setenv("TILEBLAS_SIM_INLINE", inline_calls ? "1" : "0", 1);
-    setenv("TILEBLAS_THREADS", "3", 1);
+    setenv("TILEBLAS_THREADS", "6", 1); /* one of them is for brief calls */
     cr_assert_eq(tb_dev()->open(0, &caps), TB_OK);
     pool_limit(caps.mem_free);
 }
@@ -86,6 +86,7 @@ static void every_type(bool inline_calls, const char *tile, size_t memory)
             for (const char *tb = "NTC"; *tb; tb++)
                 for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
                     sim_seed(++seed);
+                    exec_brief_bytes = seed % 2 ? 0 : 1e9;
                     const struct spec spec = {.ab = pairs[t].ab,
                                               .c = pairs[t].c,
                                               .ta = *ta,
@@ -115,6 +116,12 @@ Test(exec, every_type_in_tiles)
     every_type(false, "16", 4000000);
 }
 
+Test(exec, every_type_with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
+    every_type(false, "16", 4000000);
+}
+
 Test(exec, every_type_in_odd_tiles)
 {
     every_type(false, "5", 4000000);
@@ -129,6 +136,7 @@ Test(exec, many_seeds)
 {
     device_up("8", "256", "4000000", false);
     for (unsigned seed = 1; seed <= 300; seed++) {
+        exec_brief_bytes = seed % 2 ? 0 : 1e9;
         sim_seed(seed);
         const struct spec spec = {.ab = TB_F64,
                                   .c = TB_F64,
@@ -168,6 +176,82 @@ Test(exec, batches)
                                   .seed = seed};
         try_spec(&spec, 1 << 20);
     }
+    device_down();
+}
+
+/* Operands in device, managed and pinned memory, with any of them elsewhere. */
+static void every_place(const char *tile, size_t memory, int64_t batch)
+{
+    static const enum tb_where places[] = {TB_HOST_PAGEABLE, TB_HOST_PINNED, TB_DEVICE, TB_MANAGED};
+    device_up(tile, "512", "4000000", true);
+    for (unsigned seed = 0; seed < 64 * 8; seed++) {
+        sim_seed(seed);
+        const unsigned t = seed / 64;
+        const struct spec spec = {
+            .ab = pairs[t].ab,
+            .c = pairs[t].c,
+            .ta = "NTC"[seed % 3],
+            .tb = "NTC"[seed / 3 % 3],
+            .m = 1 + seed % 31,
+            .n = 1 + seed % 23,
+            .k = 1 + seed % 17,
+            .gap = seed % 2,
+            .alpha = 1,
+            .beta = seed % 5 ? -1 : 0,
+            .batch = batch,
+            .lists = batch > 1 && seed % 2,
+            .share_a = batch > 1 && seed % 4 == 2,
+            .nan_c = seed % 5 == 0,
+            .seed = seed,
+            .where = {places[seed % 4], places[seed / 4 % 4], places[seed / 16 % 4]}};
+        try_spec(&spec, memory);
+    }
+    cr_expect_gt(sim_counts().follows, 0);
+    device_down();
+}
+
+Test(exec, every_place)
+{
+    every_place("0", 1 << 20, 1);
+}
+
+Test(exec, every_place_in_tiles)
+{
+    every_place("8", 1 << 20, 1);
+}
+
+Test(exec, every_place_with_little_memory)
+{
+    every_place("8", 9000, 1);
+}
+
+Test(exec, every_place_of_a_batch)
+{
+    every_place("0", 1 << 20, 7);
+}
+
+Test(exec, in_place_nothing_is_moved)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "512", "4000000", true);
+    struct spec spec = {.ab = TB_F64,
+                        .c = TB_F64,
+                        .ta = 'N',
+                        .tb = 'T',
+                        .m = 40,
+                        .n = 30,
+                        .k = 20,
+                        .gap = 3,
+                        .alpha = 1,
+                        .beta = 1,
+                        .where = {TB_DEVICE, TB_MANAGED, TB_DEVICE}};
+    product_open(&p, &spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    cr_expect_eq(sim_counts().launches, 1);
+    cr_expect_eq(sim_counts().copies_in + sim_counts().copies_out, 0);
+    product_close(&p);
     device_down();
 }
 
@@ -260,6 +344,7 @@ static void countdown(const struct spec *spec, enum sim_fail mode, size_t memory
         struct product p;
         int64_t rects;
         device_up("8", "256", "4000000", inline_calls);
+        exec_brief_bytes = n % 2 ? 0 : 1e9; /* both classes of calls */
         sim_seed((uint64_t)n);
         product_open(&p, spec);
         sim_fail(mode, n);
@@ -314,6 +399,18 @@ Test(faults, late)
     countdown(&fault_spec, SIM_FAIL_LATE, 1 << 20, false);
 }
 
+Test(faults, once_with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
+    countdown(&fault_spec, SIM_FAIL_ONCE, 1 << 20, false);
+}
+
+Test(faults, late_with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
+    countdown(&fault_spec, SIM_FAIL_LATE, 1 << 20, false);
+}
+
 Test(faults, once_with_little_memory)
 {
     countdown(&fault_spec, SIM_FAIL_ONCE, 6000, false);
@@ -322,6 +419,74 @@ Test(faults, once_with_little_memory)
 Test(faults, late_with_little_memory)
 {
     countdown(&fault_spec, SIM_FAIL_LATE, 6000, false);
+}
+
+/* Memory runs out at every place where it can: the call is right, and so is the next one. */
+Test(faults, memory)
+{
+    long n = 1;
+    for (bool more = true; more; n++) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", n % 2);
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_MEMORY, n);
+        const enum tb_status status = attempt(&p, 1 << 20, &rects);
+        more = sim_failed();
+        cr_expect(product_right(&p), "no memory at %ld, status %s", n, tb_status_text(status));
+        sim_fail(SIM_FAIL_NONE, 0);
+        pool_limit(4000000);
+        product_reset(&p);
+        cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK, "the call after %ld", n);
+        cr_expect(product_right(&p), "the call after %ld", n);
+        product_close(&p);
+        device_down();
+    }
+    cr_expect_gt(n, 30, "only %ld places", n);
+}
+
+/* The program resets the device between two calls: nothing of ours on it is touched any more. */
+Test(faults, reset)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    product_reset(&p);
+    usleep(20000); /* all threads idle */
+    sim_reset();
+    const long calls = sim_counts().calls;
+    pool_idle_ns = 1000000;
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
+    cr_expect(product_right(&p));
+    cr_expect(exec_broken());
+    product_reset(&p);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_DEVICE_FAULT);
+    cr_expect(product_right(&p));
+    usleep(20000);
+    const clock_t before = clock();
+    usleep(300000);
+    cr_expect_lt(clock() - before, CLOCKS_PER_SEC / 50, "threads of a broken engine should sleep");
+    cr_expect_eq(sim_counts().calls, calls, "%ld calls", sim_counts().calls - calls);
+    product_close(&p);
+    device_down();
+}
+
+/* The same in the middle of a call. */
+Test(faults, reset_midway)
+{
+    for (long n = 1; n < 200; n += 7) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", "4000000", false);
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_EVER, n);
+        attempt(&p, 1 << 20, &rects);
+        cr_expect(product_right(&p), "reset at %ld", n);
+        product_close(&p);
+        device_down();
+    }
 }
 
 Test(faults, on_the_caller)
@@ -339,6 +504,17 @@ Test(faults, on_the_caller)
                                      .seed = 9};
     countdown(&spec, SIM_FAIL_ONCE, 1 << 20, true);
     countdown(&spec, SIM_FAIL_EVER, 1 << 20, true);
+}
+
+/* A C in device memory: every tile is old or new, none has beta twice. */
+Test(faults, in_place)
+{
+    struct spec spec = fault_spec;
+    spec.where[2] = TB_DEVICE;
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
+    countdown(&spec, SIM_FAIL_ONCE, 9000, false);
+    spec.where[0] = TB_HOST_PINNED;
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
 }
 
 Test(faults, batch)
@@ -434,6 +610,32 @@ Test(faults, standstill, .timeout = 60)
     exec_standstill_ns = 8000000000;
 }
 
+/* Two stalls far apart are not one long one: only time in which somebody waited counts. */
+Test(faults, isolated_stalls, .timeout = 60)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    exec_queue_ns = 40000000;
+    exec_standstill_ns = 130000000;
+    product_open(&p, &fault_spec);
+    sim_hang_all(1);
+    for (int stall = 0; stall < 3; stall++) {
+        product_reset(&p);
+        cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_BUSY, "stall %d", stall);
+        cr_expect(product_right(&p));
+        usleep(200000); /* nobody waits */
+    }
+    sim_release();
+    cr_expect(!exec_broken());
+    exec_queue_ns = 10000000000;
+    product_reset(&p);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    product_close(&p);
+    device_down();
+}
+
 Test(exec, a_child_leaves_it_alone)
 {
     struct product p;
@@ -452,6 +654,101 @@ Test(exec, a_child_leaves_it_alone)
     waitpid(child, &status, 0);
     cr_expect_eq(status, 0);
     product_close(&p);
+    device_down();
+}
+
+static double ahead_of_all(void)
+{
+    int calls;
+    return exec_ahead_ns(&calls);
+}
+
+/* What is ahead of a call is told while others are under way, and is nothing afterwards. */
+Test(exec, ahead)
+{
+    struct product p;
+    int64_t rects;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &fault_spec);
+    cr_expect_eq(ahead_of_all(), 0);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    usleep(20000); /* the service thread lets go of it */
+    cr_expect_eq(ahead_of_all(), 0);
+    product_close(&p);
+    for (long n = 20; n < 60; n += 10) { /* also after a failure */
+        product_open(&p, &fault_spec);
+        sim_fail(SIM_FAIL_ONCE, n);
+        attempt(&p, 1 << 20, &rects);
+        sim_fail(SIM_FAIL_NONE, 0);
+        usleep(20000);
+        cr_expect_eq(ahead_of_all(), 0, "%g ns", ahead_of_all());
+        product_close(&p);
+    }
+    device_down();
+}
+
+/* A long call holds all the memory that long ones may have, and all service threads and copiers
+ * that may wait for it: a brief one passes. */
+static void *run_long(void *arg)
+{
+    int64_t rects;
+    return attempt(arg, 1 << 20, &rects) == TB_OK ? arg : NULL;
+}
+
+/* Long calls with the n-th operation hanging in the first of them, and a brief one; false: the hang
+ * held none of them up. */
+static bool pass_long_calls(long n, const struct spec *long_spec, const struct spec *brief_spec)
+{
+    enum { LONG = TB_SERVERS_MAX + 2 };
+    struct product p[LONG], brief;
+    pthread_t thread[LONG];
+    int64_t rects;
+    void *held;
+    sim_hang(n);
+    for (int i = 0; i < LONG; i++) {
+        product_open(&p[i], long_spec);
+        cr_assert_eq(pthread_create(&thread[i], NULL, run_long, &p[i]), 0);
+    }
+    for (int i = 0; i < 2000 && !sim_hanging(); i++)
+        usleep(1000);
+    usleep(50000); /* all the others wait by now */
+    const bool waiting = sim_hanging() && ahead_of_all() > 0;
+    product_open(&brief, brief_spec);
+    if (waiting) {
+        cr_expect_eq(attempt(&brief, 1 << 20, &rects), TB_OK);
+        cr_expect(product_right(&brief));
+        cr_expect(sim_hanging() && ahead_of_all() > 0, "the long calls were to wait still");
+    }
+    product_close(&brief);
+    sim_release();
+    for (int i = 0; i < LONG; i++) {
+        pthread_join(thread[i], &held);
+        cr_expect_eq(held, &p[i]);
+        cr_expect(product_right(&p[i]));
+        product_close(&p[i]);
+    }
+    return waiting;
+}
+
+Test(exec, a_brief_call_passes_a_long_one, .timeout = 60)
+{
+    struct product p;
+    struct tb_plan plan;
+    struct spec long_spec = fault_spec, brief_spec = fault_spec;
+    long_spec.m = long_spec.n = long_spec.k = 40;
+    brief_spec.m = brief_spec.n = brief_spec.k = 7;
+    device_up("8", "256", "4000000", false);
+    product_open(&p, &long_spec);
+    cr_assert_eq(plan_build(&p.call, &caps, 1 << 20, &plan), TB_OK);
+    pool_limit(plan.bytes / 7 * 8 + 64); /* room for one */
+    plan_free(&plan);
+    product_close(&p);
+    exec_brief_bytes = 3000;
+    exec_queue_ns = INT64_C(60000000000);
+    int passed = 0;
+    for (long n = 200; n < 240 && passed < 3; n++)
+        passed += pass_long_calls(n, &long_spec, &brief_spec);
+    cr_expect_eq(passed, 3);
     device_down();
 }
 

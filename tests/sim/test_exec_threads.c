@@ -74,6 +74,7 @@ static void all_callers(const char *inline_calls, int64_t queue_ns)
     if (tb_dev()->open(0, &caps) != TB_OK)
         exit(1);
     pool_limit(40000); /* room for one or two */
+    exec_brief_bytes = 3000;
     exec_queue_ns = queue_ns;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, (size_t)64 << 10);
@@ -94,7 +95,7 @@ int main(int argc, char **argv)
     setenv("TILEBLAS_SIM_TILE", "8", 1);
     setenv("TILEBLAS_SIM_CHUNK", "512", 1);
     setenv("TILEBLAS_SIM_MEMORY", "200000", 1);
-    setenv("TILEBLAS_THREADS", "4", 1);
+    setenv("TILEBLAS_THREADS", "6", 1);
     all_callers("0", INT64_C(60000000000));
     if (busy) {
         fprintf(stderr, "%d callers did not wait\n", busy);

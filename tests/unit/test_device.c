@@ -22,6 +22,7 @@
 #include "../../src/dev.h"
 #include "../../src/device.h"
 #include "../../src/kernel.h"
+#include "../../src/run.h"
 
 #define CHECK(WHAT)                                                                                \
     do {                                                                                           \
@@ -616,8 +617,69 @@ static void where_is_it(void)
     CHECK(tb_dev()->where(plain, &where) == TB_OK && where == TB_HOST_PAGEABLE);
     CHECK(tb_dev()->where(pinned + 100, &where) == TB_OK && where == TB_HOST_PINNED);
     CHECK(tb_dev()->where((void *)(uintptr_t)(ptr + 511), &where) == TB_OK && where == TB_DEVICE);
+    setenv("FAKE_CUDA_OWNER", "1", 1);
+    CHECK(tb_dev()->where((void *)(uintptr_t)ptr, &where) == TB_OK && where == TB_DEVICE_FAR);
+    setenv("FAKE_CUDA_OWNER", "0", 1);
+    const struct tb_copy shape = {.width = 8, .rows = 4, .dst_pitch = 16, .src_pitch = 8};
+    const struct tb_copy back = {.width = 8, .rows = 4, .dst_pitch = 8, .src_pitch = 16};
+    char out[32], in[32];
+    for (size_t i = 0; i < sizeof out; i++)
+        out[i] = (char)i;
+    CHECK(tb_dev()->put((void *)(uintptr_t)ptr, out, shape) == TB_OK);
+    CHECK(tb_dev()->fetch(in, (void *)(uintptr_t)ptr, back) == TB_OK);
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    CHECK(tb_dev()->fetch(in, plain, back) == TB_DEVICE_FAULT);
+    CHECK(!tb_dev()->shared()); /* it was we who loaded the driver */
     CHECK(tb_dev()->unpin(pinned) == TB_OK);
     CHECK(tb_dev()->where(pinned + 100, &where) == TB_OK && where == TB_HOST_PAGEABLE);
+}
+
+static void nap(void)
+{
+    const struct timespec tick = {.tv_nsec = 25000000};
+    nanosleep(&tick, NULL);
+}
+
+/* A program that loads the driver late, without the run-time library, after calls of it were known:
+ * its small calls pass unseen until then, and no more. */
+static void driver_comes_late(void)
+{
+    run_setup();
+    run_look();
+    for (int i = 0; i < 3; i++) {
+        CHECK(run_is_small(2, 2, 2));
+        nap();
+    }
+    CHECK(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
+    nap(); /* where a real one makes a context */
+    CHECK(!run_is_small(2, 2, 2));
+    CHECK(run_small_volume == 0);
+}
+
+/* The same after the library itself loaded the driver: nothing new is mapped then. */
+static void program_comes_late(void)
+{
+    static const struct tb_cpu none;
+    void *context;
+    int (*retain)(void **, int), (*current)(void *);
+    struct tb_call call = {.name = "test", .cpu = &none, .op = TB_GEMM, .form = TB_ONE};
+    call.ab = call.c_type = call.alpha_type = call.beta_type = TB_F64;
+    call.ta = call.tb = 'N';
+    call.m = call.n = call.k = call.lda = call.ldb = call.ldc = 20000;
+    call.batch = 1;
+    call.alpha.d[0] = 1;
+    run_setup();
+    check_ready("Fake GPU 0");
+    CHECK(run_judge(&call).where == TB_ON_GPU); /* from now on the driver is in use */
+    for (int i = 0; i < 3; i++) {
+        CHECK(run_is_small(2, 2, 2)); /* a driver that only we use does not count */
+        nap();
+    }
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    *(void **)&retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
+    *(void **)&current = dlsym(driver, "cuCtxSetCurrent");
+    CHECK(retain(&context, 0) == 0 && current(context) == 0);
+    CHECK(!run_is_small(2, 2, 2)); /* at once */
 }
 
 /* `rows` runs of `width` bytes go up with one pair of pitches and come back with another; nothing
@@ -770,13 +832,14 @@ static void reset_by_program(void)
     CHECK(tb_dev()->bind() == TB_OK && tb_dev()->check() == TB_OK);
     *(void **)&reset = fake_symbol("fake_cuda_reset");
     CHECK(reset);
+    const int destroyed = calls("cuEventDestroy"); /* the start has measured the link */
     reset(0, 0);
     CHECK(tb_dev()->check() == TB_DEVICE_FAULT && strstr(tb_dev()->last_error(), "reset"));
     reset(0, 1);
     CHECK(tb_dev()->check() == TB_DEVICE_FAULT && strstr(tb_dev()->last_error(), "reset"));
     int queries = calls("cuEventQuery");
     tb_dev()->close(); /* and the stale handles stay untouched */
-    CHECK(calls("cuEventQuery") == queries && calls("cuEventDestroy") == 0);
+    CHECK(calls("cuEventQuery") == queries && calls("cuEventDestroy") == destroyed);
     CHECK(calls("cuDevicePrimaryCtxRelease") == 0);
 }
 
@@ -863,6 +926,8 @@ static const struct test {
     {"memory_runs_out", memory_runs_out, .env = {NULL}},
     {"pin_refused", pin_refused, .env = {"FAKE_CUDA_FAIL=cuMemHostRegister:304"}},
     {"where_is_it", where_is_it, .env = {NULL}},
+    {"driver_comes_late", driver_comes_late, .env = {NULL}},
+    {"program_comes_late", program_comes_late, .env = {NULL}},
     {"copies", copies, .env = {"FAKE_CUDA_PITCH=512"}},
     {"launches", launches, .env = {NULL}},
     {"image_refused", image_refused, .env = {"FAKE_CUDA_FAIL=cuLibraryLoadData:209"}},

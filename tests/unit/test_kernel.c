@@ -306,3 +306,23 @@ Test(kernel, maps_say_where_the_operands_lie)
         cr_assert(maps[0].sizes[2] == 1 && maps[2].bytes == 0);
     }
 }
+
+/* The router divides by it: a share of the best rate, small where the device stays idle. */
+Test(kernel, efficiency_is_a_share)
+{
+    static const int64_t sides[] = {1, 16, 100, 1024, 8192, 100000};
+    enum { SIDES = sizeof sides / sizeof *sides };
+    for (int type = 0; type < TB_TYPES; type++) {
+        const enum tb_type t = (enum tb_type)type;
+        for (int i = 0; i < SIDES * SIDES * SIDES; i++) {
+            const double share =
+                kernel_efficiency(&h200, t, t, false, true, sides[i % SIDES],
+                                  sides[i / SIDES % SIDES], sides[i / SIDES / SIDES], 1);
+            cr_assert(share > 0 && share <= 1);
+        }
+        const double large = kernel_efficiency(&h200, t, t, false, false, 8192, 8192, 8192, 1);
+        const double deep = kernel_efficiency(&h200, t, t, false, false, 32, 32, 100000, 1);
+        cr_assert(large > 0.8 && deep < 0.2, "%s: %g, %g", call_type_name(t), large, deep);
+    }
+    cr_assert(kernel_efficiency(&h200, TB_F32, TB_F64, false, false, 64, 64, 64, 1) == 0);
+}

@@ -2,6 +2,7 @@
  * Plans, checked by walking them as the device would: what lies in each slot, and what orders each
  * access. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "../../src/plan.h"
@@ -60,7 +61,7 @@ static bool ordered(const struct order *order, int32_t earlier, int32_t step)
 static struct order order_of(const struct tb_plan *plan)
 {
     struct order order = {calloc((size_t)plan->count, (size_t)plan->count), plan->count};
-    int32_t last[TB_PLAN_LANES] = {-1, -1};
+    int32_t last[TB_PLAN_LANES] = {-1, -1, -1, -1};
     for (int32_t i = 0; i < plan->count; i++) {
         const struct tb_step *step = plan_step(plan, i);
         for (int w = 0; w < TB_STEP_WAITS; w++)
@@ -329,9 +330,9 @@ Test(plan, grows_in_squares)
         "5: compute C[0+16, 16+16] slot 1 = A slot 0 * B slot 1, k 0+10, lane 1 after 0,4\n"
         "6: download C[0+16, 16+16] slot 1 after 5\n"
         "7: upload A[16+16, 0+10] slot 1\n"
-        "8: compute C[16+16, 0+16] slot 2 = A slot 1 * B slot 0, k 0+10, lane 0 after 7,1\n"
+        "8: compute C[16+16, 0+16] slot 2 = A slot 1 * B slot 0, k 0+10, lane 2 after 7,1\n"
         "9: download C[16+16, 0+16] slot 2 after 8\n"
-        "10: compute C[16+16, 16+16] slot 3 = A slot 1 * B slot 1, k 0+10, lane 1 after 7,4\n"
+        "10: compute C[16+16, 16+16] slot 3 = A slot 1 * B slot 1, k 0+10, lane 3 after 7,4\n"
         "11: download C[16+16, 16+16] slot 3 after 10\n");
 }
 
@@ -400,6 +401,32 @@ Test(plan, large_products_in_little_memory)
             cr_expect_lt(times, pairs[i].c == TB_F16 || pairs[i].c == TB_BF16 ? 80 : 16);
             plan_free(&plan);
         }
+}
+
+/* What crosses the link, beside the least that is possible: a tile of C that fills all the memory,
+ * with nothing left for panels and nothing at once. Two such tiles would be 1.4 times that. */
+Test(plan, little_memory_is_used_well)
+{
+    static const enum tb_type types[] = {TB_F32, TB_F64, TB_C32, TB_C64};
+    const struct tb_caps caps = caps_of(0, 0);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int64_t side = 8192; side <= 32768; side *= 2)
+            for (size_t memory = (size_t)56 << 20; memory <= (size_t)1 << 30; memory *= 2) {
+                const struct tb_call call =
+                    call_of(types[t], types[t], side % 3 ? 'N' : 'T', 'N', side, side, side);
+                const double elem = (double)call_elem_bytes(types[t]), n = (double)side;
+                const double held = (double)memory / elem; /* numbers */
+                struct tb_plan plan;
+                cr_assert_eq(plan_build(&call, &caps, memory, &plan), TB_OK);
+                const double in = plan.bytes_in - n * n * elem; /* without C */
+                double ratio = in / (2 * n * n * elem);
+                if (held < n * n)
+                    ratio *= sqrt(held) / n;
+                cr_expect_leq(ratio, 2.2, "type %d, %lld, %zu MB: %.2f", types[t], (long long)side,
+                              memory >> 20, ratio);
+                cr_expect_leq(plan.bytes, memory);
+                plan_free(&plan);
+            }
 }
 
 Test(plan, whole_when_it_fits)

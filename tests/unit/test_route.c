@@ -3,6 +3,7 @@
  * side on shapes whose winner is known by a wide margin (measured on the H200 host). */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <string.h>
 #include "../../src/route.h"
 
 static struct tb_call gemm(enum tb_type type, int64_t m, int64_t n, int64_t k)
@@ -25,11 +26,16 @@ static struct tb_call gemm(enum tb_type type, int64_t m, int64_t n, int64_t k)
                             .alpha = {.d = {1}}};
 }
 
+static struct tb_profile host; /* the built-in figures, for 16 CPUs */
+
 static struct tb_facts facts(enum tb_device_state state, int threads)
 {
-    struct tb_facts f = {.device = state, .has_kernel = true, .cpu_threads = threads};
-    route_default_rates(NULL, &f.rates);
-    return f;
+    profile_builtin(NULL, 16, &host);
+    return (struct tb_facts){.device = state,
+                             .has_kernel = true,
+                             .cpu_threads = threads,
+                             .copiers = 12,
+                             .profile = &host};
 }
 
 static const struct tb_conf automatic = {.route = TB_ROUTE_AUTO};
@@ -109,19 +115,120 @@ Test(route, does_not_wait_for_a_start_the_call_cannot_repay)
     cr_assert_eq(route_choose(&c, &f, &wait).where, TB_ON_GPU);
 }
 
-Test(route, rates_scale_with_the_device)
+/* On a card with little FP64 a host with many cores keeps dgemm. */
+Test(route, a_consumer_card_leaves_fp64_to_the_cpu)
 {
-    struct tb_rates h200, consumer;
-    route_default_rates(&(struct tb_caps){.sms = 132, .fp64_ratio = 2, .clock_mhz = 1980}, &h200);
-    route_default_rates(&(struct tb_caps){.sms = 66, .fp64_ratio = 64, .clock_mhz = 1980},
-                        &consumer);
-    cr_assert(fabs(consumer.gpu[TB_F32] / h200.gpu[TB_F32] - 0.5) < 1e-9);
-    cr_assert(fabs(consumer.gpu[TB_F64] / h200.gpu[TB_F64] - 1.0 / 64) < 1e-9);
-    /* On such a card a host with many cores keeps dgemm. */
-    struct tb_facts f = {
-        .device = TB_DEVICE_READY, .has_kernel = true, .cpu_threads = 16, .rates = consumer};
+    struct tb_profile consumer;
+    profile_builtin(&(struct tb_caps){.sms = 66, .fp64_ratio = 64, .clock_mhz = 1980}, 16,
+                    &consumer);
+    struct tb_facts f = facts(TB_DEVICE_READY, 16);
+    f.profile = &consumer;
+    const struct tb_call d = gemm(TB_F64, 4096, 4096, 4096), s = gemm(TB_F32, 4096, 4096, 4096);
+    cr_assert_eq(route_choose(&d, &f, &automatic).where, TB_ON_CPU);
+    cr_assert_eq(route_choose(&s, &f, &automatic).where, TB_ON_GPU);
+}
+
+Test(route, a_start_under_way_is_shorter)
+{
     const struct tb_call c = gemm(TB_F64, 4096, 4096, 4096);
+    struct tb_facts f = facts(TB_DEVICE_STARTING, 16);
+    cr_assert_eq(route_choose(&c, &f, &automatic).reason, TB_WHY_STARTING);
+    f.starting_ns = 0.35e9;
+    cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_GPU);
+    f.starting_ns = 1e12; /* nobody knows what it does */
+    cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_GPU);
+}
+
+Test(route, a_queue_can_make_the_cpu_the_sooner_one)
+{
+    const struct tb_call c = gemm(TB_F64, 1024, 1024, 1024);
+    struct tb_facts f = facts(TB_DEVICE_READY, 16);
+    const struct tb_choice alone = route_choose(&c, &f, &automatic);
+    cr_assert_eq(alone.where, TB_ON_GPU);
+    f.queued = 1;
+    f.queue_ns = 1e9; /* a long call holds a short one up by no more than its own time */
+    const struct tb_choice second = route_choose(&c, &f, &automatic);
+    cr_assert(second.est_gpu_ns > alone.est_gpu_ns && second.est_gpu_ns < 2.01 * alone.est_gpu_ns);
+    f.queued = 1000;
     cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_CPU);
+}
+
+Test(route, a_crowd_on_the_cpu_makes_the_device_the_sooner_one)
+{
+    const struct tb_call c = gemm(TB_F64, 400, 400, 400);
+    struct tb_facts f = facts(TB_DEVICE_READY, 16);
+    cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_CPU);
+    f.on_cpu = 3;
+    cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_GPU);
+    /* With one thread each they do not meet. */
+    f.cpu_threads = 1;
+    const double crowded = route_choose(&c, &f, &automatic).est_cpu_ns;
+    f.on_cpu = 0;
+    cr_assert(crowded == route_choose(&c, &f, &automatic).est_cpu_ns);
+}
+
+/* Few copiers (a process on one core) make a slow link; pinned memory needs none. */
+Test(route, copiers_and_pinned_memory)
+{
+    struct tb_call c = gemm(TB_F64, 8192, 512, 8192);
+    struct tb_facts f = facts(TB_DEVICE_READY, 16);
+    const double many = route_gpu_ns(&c, &f);
+    f.copiers = 1;
+    cr_assert(route_gpu_ns(&c, &f) > 3 * many);
+    memset(c.where, TB_HOST_PINNED, sizeof c.where);
+    cr_assert(route_gpu_ns(&c, &f) < many);
+}
+
+static const int64_t sides[] = {1, 2, 8, 16, 50, 128, 500, 1024, 3000, 10000, 100000};
+enum { SIDES = sizeof sides / sizeof *sides };
+
+static void check_sane(enum tb_type type, int threads, const struct tb_size *x)
+{
+    const struct tb_call c = gemm(type, x->m, x->n, x->k);
+    struct tb_facts f = facts(TB_DEVICE_READY, threads);
+    const double cpu = route_cpu_ns(&c, &f), gpu = route_gpu_ns(&c, &f);
+    cr_assert(isfinite(cpu) && cpu > 0 && isfinite(gpu) && gpu > 0);
+    /* No CPU of ours does more than this, nor needs less than a nanosecond a flop. */
+    cr_assert(call_flops(&c) / cpu < 2000 && cpu < call_flops(&c) * 25 + 3e6,
+              "%s %d threads %lldx%lldx%lld: %g ns", call_type_name(type), threads, (long long)x->m,
+              (long long)x->n, (long long)x->k, cpu);
+    /* More work takes longer on either side. */
+    for (int side = 0; side < 3; side++) {
+        const struct tb_call more = gemm(type, side == 0 ? 2 * x->m : x->m,
+                                         side == 1 ? 2 * x->n : x->n, side == 2 ? 2 * x->k : x->k);
+        cr_assert(route_gpu_ns(&more, &f) >= 0.8 * gpu); /* more tiles overlap better */
+        cr_assert(route_cpu_ns(&more, &f) >= 0.4 * cpu,
+                  "%s %d threads %lldx%lldx%lld, side %d doubled: %g ns after %g",
+                  call_type_name(type), threads, (long long)x->m, (long long)x->n, (long long)x->k,
+                  side, route_cpu_ns(&more, &f), cpu);
+    }
+}
+
+Test(route, estimates_are_sane_at_every_shape)
+{
+    for (int type = 0; type < TB_TYPES; type++)
+        for (int threads = 1; threads <= 16; threads *= 4)
+            for (int i = 0; i < SIDES * SIDES * SIDES; i++)
+                check_sane((enum tb_type)type, threads,
+                           &(struct tb_size){sides[i % SIDES], sides[i / SIDES % SIDES],
+                                             sides[i / SIDES / SIDES]});
+}
+
+/* The rates that were measured come out where they were measured. */
+Test(route, estimates_meet_the_measured_shapes)
+{
+    for (int type = TB_F32; type <= TB_C64; type++)
+        for (int crew = 0; crew < TB_CREWS; crew++)
+            for (int shape = 0; shape < TB_SHAPES; shape++) {
+                const struct tb_size *const x = &profile_shape[shape];
+                const struct tb_call c = gemm((enum tb_type)type, x->m, x->n, x->k);
+                const struct tb_facts f = facts(TB_DEVICE_READY, crew == TB_ALONE ? 1 : 16);
+                const double rate = call_flops(&c) / route_cpu_ns(&c, &f);
+                const double seen = host.cpu_rate[type][crew][shape];
+                cr_assert(rate > seen / 1.35 && rate < seen * 1.35,
+                          "%s, crew %d, shape %d: %g instead of %g",
+                          call_type_name((enum tb_type)type), crew, shape, rate, seen);
+            }
 }
 
 Test(route, small_volume)

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Calls with operands on a device: computed there, by a CPU that was asked for, and without a device of ours.
+for mode in gpu cpu none; do
+    "$TB_BUILDDIR/tests/sim/test_pointers" $mode || exit 1
+done

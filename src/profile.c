@@ -30,7 +30,7 @@ static const double builtin_cpu[TB_TYPES][TB_CREWS][TB_SHAPES] = {
 
 /* 132 multiprocessors at 1980 MHz, FP64 at half the rate of FP32. */
 static const double builtin_gpu[TB_TYPES] = {[TB_F16] = 650e3, [TB_BF16] = 750e3, [TB_F32] = 45e3,
-                                             [TB_F64] = 23e3,  [TB_C32] = 43e3,   [TB_C64] = 22e3};
+                                             [TB_F64] = 44e3,  [TB_C32] = 43e3,   [TB_C64] = 44e3};
 
 void profile_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *out)
 {
@@ -57,6 +57,9 @@ void profile_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *ou
     if (caps != NULL && caps->sms > 0) {
         size = (double)caps->sms / 132 * (caps->clock_mhz > 0 ? caps->clock_mhz / 1980.0 : 1);
         fp64 = caps->fp64_ratio > 0 ? 2.0 / caps->fp64_ratio : 1;
+        if (caps->cc != 90 && caps->cc != 0)
+            fp64 /=
+                2; /* Hopper's tensor cores have twice the rate of its plain units, others not */
     }
     for (int t = 0; t < TB_TYPES; t++)
         out->gpu_rate[t] = builtin_gpu[t] * size * (t == TB_F64 || t == TB_C64 ? fp64 : 1);

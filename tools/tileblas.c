@@ -169,19 +169,19 @@ static int run(int count, char **words)
 
 static int tune(int count, char **words)
 {
-    struct tune_options options = {false, false};
+    struct tune_options wanted = {false, false};
     for (int i = 0; i < count; i++) {
         if (strcmp(words[i], "--system") == 0)
-            options.system = true;
+            wanted.system = true;
         else if (strcmp(words[i], "--quick") == 0)
-            options.quick = true;
+            wanted.quick = true;
         else {
             fprintf(stderr, "tileblas: bad option %s\n", words[i]);
             print_usage(stderr);
             return EXIT_USAGE;
         }
     }
-    return tune_run(&options);
+    return tune_run(&wanted);
 }
 
 int main(int count, char **words)

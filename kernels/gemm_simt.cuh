@@ -32,6 +32,18 @@ __device__ inline tile_place place_tile(int64_t t, const tb_gemm_params &p, int6
     return {item, (band * BAND + t - col * height) * bm, col * bn};
 }
 
+// Has a tile of C, or an entry, no part in the triangle that is asked for?
+__device__ inline bool tile_outside(const tb_gemm_params &p, const tile_place &at, int64_t bm, int64_t bn)
+{
+    const int side = p.uplo & TB_KUPLO_SIDE;
+    return side == TB_KUPLO_LOWER ? at.i0 + bm <= at.j0 : side == TB_KUPLO_UPPER && at.j0 + bn <= at.i0;
+}
+__device__ inline bool in_triangle(const tb_gemm_params &p, int64_t i, int64_t j)
+{
+    const int side = p.uplo & TB_KUPLO_SIDE;
+    return side == TB_KUPLO_LOWER ? i >= j : side != TB_KUPLO_UPPER || i <= j;
+}
+
 // Where product `item` has a matrix. That it is global memory must be said: the compiler sees a number.
 template <class T> __device__ T *item_base(uint64_t base, uint64_t list, int64_t stride, int64_t item)
 {
@@ -132,6 +144,12 @@ struct gemm_simt {
                 clear(acc[j][i]);
     }
 
+    // Does the diagonal go through the tile where it bounds what is asked for?
+    static __device__ bool crosses(const tb_gemm_params &p, const tile_place &at)
+    {
+        return p.uplo && at.i0 < at.j0 + BN && at.j0 < at.i0 + BM;
+    }
+
     // C = alpha acc + beta C, in the type of the computation, rounded once.
     static __device__ void finish(const tb_gemm_params &p, const tile_place &at, const T (&acc)[TN][TM])
     {
@@ -139,7 +157,7 @@ struct gemm_simt {
         out_t *c = item_base<out_t>(p.c, p.clist, p.stride_c, at.item);
         const scalar<T> alpha(p.alpha), beta(p.beta);
         const int64_t rows = p.m - at.i0, cols = p.n - at.j0;
-        const bool wide = rows >= BM && cols >= BN &&
+        const bool wide = rows >= BM && cols >= BN && !crosses(p, at) &&
                           (reinterpret_cast<uint64_t>(c) | p.ldc * sizeof(out_t)) % sizeof(group) == 0;
 #pragma unroll
         for (int j = 0; j < TN; j++) {
@@ -158,10 +176,12 @@ struct gemm_simt {
                 } else if (dj < cols) {
 #pragma unroll
                     for (int v = 0; v < G; v++)
-                        if (row(g) + v < rows) {
+                        if (row(g) + v < rows && in_triangle(p, at.i0 + row(g) + v, at.j0 + dj)) {
                             if (!p.beta_zero)
                                 old.v[v] = out[v];
                             out[v] = entry(alpha, beta, p.beta_zero, acc[j][g * G + v], old.v[v]);
+                            if (p.uplo & TB_KUPLO_REAL && at.i0 + row(g) + v == at.j0 + dj)
+                                drop_imaginary(out[v]);
                         }
                 }
             }
@@ -223,8 +243,11 @@ struct gemm_simt {
         extern __shared__ __align__(16) unsigned char smem[];
         const int64_t tiles = ((p.m + BM - 1) / BM) * ((p.n + BN - 1) / BN) * p.batch;
         const int64_t t = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
-        if (t < tiles)
-            run_tile(p, place_tile(t, p, BM, BN), reinterpret_cast<T *>(smem));
+        if (t >= tiles)
+            return;
+        const tile_place at = place_tile(t, p, BM, BN);
+        if (!tile_outside(p, at, BM, BN))
+            run_tile(p, at, reinterpret_cast<T *>(smem));
     }
 };
 

@@ -13,6 +13,10 @@ enum tb_kop { TB_KOP_N = 0, TB_KOP_T = 1, TB_KOP_R = 2, TB_KOP_C = 3 };
  * which tiles are taken one column after the other. */
 enum { TB_WAY_C_MAP = 1, TB_WAY_BAND = 8 };
 
+/* Only a triangle of C, its diagonal included: nothing beside it is read or written. REAL: the diagonal is
+ * real, what is stored of its imaginary part is ignored, and zero is written. */
+enum tb_kuplo { TB_KUPLO_ALL = 0, TB_KUPLO_LOWER = 1, TB_KUPLO_UPPER = 2, TB_KUPLO_SIDE = 3, TB_KUPLO_REAL = 4 };
+
 /* C[i] = alpha op(A[i]) op(B[i]) + beta C[i], i < batch, column-major; leading dimensions and strides in
  * elements, addresses on the device with the alignment of one element at least. beta is never read
  * from C where beta_zero. alpha and beta: (re, im), in double for FP64 types and exactly representable in
@@ -27,6 +31,7 @@ struct tb_gemm_params {
     int32_t op_a, op_b; /* enum tb_kop */
     int32_t beta_zero;
     int32_t way; /* of the launch, for rows of the sm_90 family: TB_WAY_C_MAP, and the band above */
+    int32_t uplo; /* enum tb_kuplo; m = n where it is not 0 */
 };
 
 #endif

@@ -248,6 +248,8 @@ static bool can_map(uint64_t base, int64_t ld, int64_t stride, int64_t batch, in
 bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *p)
 {
     const int64_t most = INT32_MAX - 4096; /* coordinates of the engine, numbers of tiles */
+    if (p->uplo != TB_KUPLO_ALL && kernel->family != TB_SIMT)
+        return false;
     if (kernel->family != TB_SM90)
         return true;
     if (p->alist || p->blist || p->clist || p->m > most || p->n > most || p->k > most ||

@@ -62,7 +62,8 @@ const struct tb_kernel *kernel_row(int i);
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
 
-/* May the row serve these operands, wherever they lie? All but those of sm_90 may always. */
+/* May the row serve these operands, wherever they lie? Those of sm_90 not always; only the plain
+ * ones keep to a triangle of C. */
 bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
 
 /* `kernel`, or where that row does not accept the operands or `barred[kernel]`, the row of the same

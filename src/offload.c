@@ -17,11 +17,22 @@ static const int64_t start_wait_ns = INT64_C(5000000000), forced_wait_ns = INT64
 
 static bool has_kernel(const struct tb_call *call, const struct tb_caps *caps)
 {
-    if (call->op != TB_GEMM && call->op != TB_GEMM3M)
+    struct tb_call product = *call;
+    call_as_product(&product);
+    switch (call->op) {
+    case TB_GEMM:
+    case TB_GEMM3M:
+    case TB_GEMMT:
+    case TB_SYRK:
+    case TB_HERK:
+    case TB_SYR2K:
+    case TB_HER2K:
+        return caps == NULL ||
+               kernel_choose(caps, call->ab, call->c_type, product.ta != 'N', product.tb != 'N',
+                             call->m, call->n, call->k, call->batch) >= 0;
+    default:
         return false;
-    return caps == NULL ||
-           kernel_choose(caps, call->ab, call->c_type, call->ta != 'N', call->tb != 'N', call->m,
-                         call->n, call->k, call->batch) >= 0;
+    }
 }
 
 struct tb_choice offload_choose(const struct tb_call *call, int (*cpu_threads)(void))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How a product is cut into tiles of C and panels of A and B, where each lies in a workspace on the
  * device, and in which order they are sent, computed and fetched. Pure: a plan is a value that can
- * be printed and compared; it knows sizes only, no addresses. offload.c builds it, exec.c runs it. */
+ * be printed and compared; it knows sizes only, no addresses. offload.c builds it, exec.c runs it.
+ */
 #ifndef TB_PLAN_H
 #define TB_PLAN_H
 
@@ -25,6 +26,8 @@ enum tb_operand_id { TB_A, TB_B, TB_C, TB_OPERANDS };
  * device its columns lie plan_pitch() bytes apart, item behind item. */
 struct tb_panel {
     int64_t item, items, row, rows, col, cols;
+    char part;    /* 'L', 'U': only what lies in that triangle of the matrix counts; else 0 */
+    bool by_rows; /* its pieces are whole rows, not whole columns */
 };
 
 struct tb_step {
@@ -36,6 +39,9 @@ struct tb_step {
     struct tb_panel range;           /* compute and download: of C */
     int64_t k0, k;                   /* compute: its part of the sum */
     bool first;                      /* compute: of its tile; beta belongs to this one */
+    bool second;                     /* compute: op(B) op(A), the other product of a rank-2k form */
+    uint8_t from_a, from_b;          /* compute: the matrix each factor is of, as slot_a and slot_b
+                                      * count: TB_A or TB_B */
     int64_t piece0; /* download, compute of a C in place: its first piece within the plan */
 };
 
@@ -58,12 +64,14 @@ struct tb_plan {
     size_t chunk;               /* no piece is larger */
     int kernel;                 /* row of kernels.def */
     bool a_shared, b_shared;    /* one matrix for the whole batch */
+    bool twin;                  /* both factors are of A: B has no slots of its own */
+    char uplo;                  /* 'L', 'U': only the tiles of that triangle; else 0 */
     bool on_caller;             /* small, and the device allows the caller's own thread */
     double bytes_in, bytes_out;
     int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */
     int32_t count;
-    struct tb_step *many; /* the steps, or NULL where `few` holds them */
-    struct tb_step few[6];
+    struct tb_step *many;  /* the steps, or NULL where `few` holds them */
+    struct tb_step few[6]; /* A, B and C up, two products, C down */
 };
 
 /* Plans a call on a device with `memory` bytes for it. TB_NO_MEMORY: no way to fit it, or absurdly
@@ -82,16 +90,22 @@ size_t plan_item_bytes(const struct tb_panel *range, size_t elem);
 size_t plan_slot_offset(const struct tb_plan *plan, enum tb_operand_id which, int32_t slot);
 enum tb_operand_id plan_operand(enum tb_step_kind kind);
 
-/* A piece of a panel: what one staging buffer takes, contiguous on the device. Columns are numbered
- * through all items of the panel; a piece is some whole columns, or some rows of one. */
+/* A piece of a panel: what one staging buffer takes. Columns are numbered through all items of the
+ * panel; a piece is some whole columns, or some rows of one; of a panel by rows, some whole rows.
+ * Of a triangle it has no more rows than its columns need, and none where they need none. */
 struct tb_piece {
     int64_t col, cols, row, rows;
 };
 int64_t plan_pieces(const struct tb_panel *range, size_t elem, size_t chunk);
 struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chunk, int64_t i);
-/* Its first byte within the panel on the device, and its bytes from there. */
+/* Its first byte within the panel on the device; bytes between its columns in a staging buffer, and
+ * its bytes there from the first to the last. */
 size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
+size_t plan_piece_pitch(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
 size_t plan_piece_bytes(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
+
+/* The rows of a column of a panel that count: [*from, *to), of the panel. */
+void plan_column(const struct tb_panel *range, int64_t col, int64_t *from, int64_t *to);
 
 /* Does the step bring a part of C into being where the caller wants it, and in pieces of what size?
  * A tile of a C in place is one piece, computed by one step: old or new, nothing in between. */

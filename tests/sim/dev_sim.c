@@ -458,7 +458,7 @@ static void run_copy(struct tb_lane *lane, const struct op *op)
     const size_t bytes = (s.rows - 1) * pitch + s.width;
     const char *what = in ? "copy in" : "copy out";
     struct block *block = block_of(op->device, bytes, what);
-    ledger(lane, block, op->device, bytes, 0, 0, in, what);
+    ledger(lane, block, op->device, bytes, s.rows > 1 ? pitch : 0, s.width, in, what);
     const size_t host_pitch = in ? s.src_pitch : s.dst_pitch;
     if (hash_rows(op->pinned, s.width, s.rows, host_pitch) != op->hash)
         violation("%s: the host used the staging buffer before the copy was over", what);

@@ -86,14 +86,23 @@ static struct c64 c64_conj(struct c64 x, bool conj)
     return (struct c64){x.re, conj ? -x.im : x.im};
 }
 
+/* As the kernels do: a scalar that is real by value scales both parts apart. */
 static struct c64 c64_scale(const double s[2], struct c64 x)
 {
+    if (s[1] == 0)
+        return (struct c64){s[0] * x.re, s[0] * x.im};
     return (struct c64){s[0] * x.re - s[1] * x.im, s[0] * x.im + s[1] * x.re};
 }
 
 static struct c64 c64_plus(struct c64 x, struct c64 y)
 {
     return (struct c64){x.re + y.re, x.im + y.im};
+}
+
+static bool in_triangle(const struct tb_gemm_params *p, int64_t i, int64_t j)
+{
+    const int side = p->uplo & TB_KUPLO_SIDE;
+    return side == TB_KUPLO_LOWER ? i >= j : side != TB_KUPLO_UPPER || i <= j;
 }
 
 #define SAME(x)                 (x)
@@ -122,6 +131,7 @@ static struct c64 c64_plus(struct c64 x, struct c64 y)
 #define ADD_PRODUCT REAL_PRODUCT
 #define SCALE       DOUBLE_SCALE
 #define PLUS        REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
 #define NAME        gemm_f64
@@ -135,6 +145,7 @@ static struct c64 c64_plus(struct c64 x, struct c64 y)
 #define ADD_PRODUCT REAL_PRODUCT
 #define SCALE       DOUBLE_SCALE
 #define PLUS        REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
 #define NAME        gemm_c32
@@ -148,6 +159,7 @@ static struct c64 c64_plus(struct c64 x, struct c64 y)
 #define ADD_PRODUCT COMPLEX_PRODUCT
 #define SCALE       c64_scale
 #define PLUS        c64_plus
+#define DROP_IMAGINARY(x) ((x).im = 0)
 #include "ref_gemm.inc"
 
 #define NAME        gemm_c64
@@ -161,6 +173,7 @@ static struct c64 c64_plus(struct c64 x, struct c64 y)
 #define ADD_PRODUCT COMPLEX_PRODUCT
 #define SCALE       c64_scale
 #define PLUS        c64_plus
+#define DROP_IMAGINARY(x) ((x).im = 0)
 #include "ref_gemm.inc"
 
 #define NAME        gemm_f16
@@ -174,6 +187,7 @@ static struct c64 c64_plus(struct c64 x, struct c64 y)
 #define ADD_PRODUCT REAL_PRODUCT
 #define SCALE       FLOAT_SCALE
 #define PLUS        REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
 #define NAME        gemm_f16_f32
@@ -187,6 +201,7 @@ static struct c64 c64_plus(struct c64 x, struct c64 y)
 #define ADD_PRODUCT REAL_PRODUCT
 #define SCALE       FLOAT_SCALE
 #define PLUS        REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
 #define NAME        gemm_bf16
@@ -200,6 +215,7 @@ static struct c64 c64_plus(struct c64 x, struct c64 y)
 #define ADD_PRODUCT REAL_PRODUCT
 #define SCALE       FLOAT_SCALE
 #define PLUS        REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
 #define NAME        gemm_bf16_f32
@@ -213,6 +229,7 @@ static struct c64 c64_plus(struct c64 x, struct c64 y)
 #define ADD_PRODUCT REAL_PRODUCT
 #define SCALE       FLOAT_SCALE
 #define PLUS        REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
 void sim_gemm(enum tb_type ab, enum tb_type c, const struct tb_gemm_params *p, const void *a,

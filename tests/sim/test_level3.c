@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The routines of level 3 beyond the plain product on the simulated device: every flag, type and
+ * ragged shape, in tiles and with little memory, and after every fault. What a routine must not
+ * read is NaN, what it must not write is compared (product.h). */
+#include "../../src/exec.h"
+#include "../../src/pool.h"
+#include "dev_sim.h"
+#include "product.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct tb_caps caps;
+
+static void device_up(const char *tile, const char *chunk, bool inline_calls)
+{
+    setenv("TILEBLAS_SIM_TILE", tile, 1);
+    setenv("TILEBLAS_SIM_CHUNK", chunk, 1);
+    setenv("TILEBLAS_SIM_MEMORY", "8000000", 1);
+    setenv("TILEBLAS_SIM_INLINE", inline_calls ? "1" : "0", 1);
+    setenv("TILEBLAS_THREADS", "3", 1);
+    cr_assert_eq(tb_dev()->open(0, &caps), TB_OK);
+    pool_limit(caps.mem_free);
+}
+
+static void device_down(void)
+{
+    pool_close();
+    tb_dev()->close();
+}
+
+/* Runs it; finishes what is left as the CPU would. */
+static enum tb_status attempt(struct product *p, size_t memory, int64_t *rects)
+{
+    struct tb_plan plan;
+    struct tb_undone undone;
+    struct tb_exec_stats stats;
+    struct tb_rect rect;
+    *rects = 0;
+    enum tb_status status = plan_build(&p->call, &caps, memory, &plan);
+    if (status != TB_OK)
+        return status;
+    status = exec_run(&p->call, &plan, &undone, &stats);
+    for (; undone_next(&undone, &rect); ++*rects)
+        product_rect(p, &rect);
+    cr_expect(status != TB_OK || *rects == 0);
+    undone_free(&undone);
+    plan_free(&plan);
+    return status;
+}
+
+static const char *words(const struct spec *s)
+{
+    static char text[160];
+    snprintf(text, sizeof text,
+             "%s type %d, side %c uplo %c ops %c%c diag %c, %lldx%lldx%lld, beta %g",
+             call_op_name(s->op), s->ab, s->side ? s->side : '-', s->uplo, s->ta ? s->ta : '-',
+             s->tb ? s->tb : '-', s->diag ? s->diag : '-', (long long)s->m, (long long)s->n,
+             (long long)s->k, s->beta);
+    return text;
+}
+
+static void try_spec(const struct spec *spec, size_t memory)
+{
+    struct product p;
+    int64_t rects;
+    product_open(&p, spec);
+    const enum tb_status status = attempt(&p, memory, &rects);
+    cr_expect_eq(status, TB_OK, "%s: %s", tb_status_text(status), words(spec));
+    cr_expect(product_right(&p), "%s", words(spec));
+    product_close(&p);
+}
+
+static const enum tb_type types[] = {TB_F32, TB_F64, TB_C32, TB_C64};
+
+/* --- Rank-k forms and gemmt --- */
+
+static const int64_t orders[][2] = {{1, 1}, {7, 3}, {16, 16}, {17, 9}, {33, 20}, {50, 41}};
+
+static bool exists(const struct spec *s)
+{
+    const bool hermitian = s->op == TB_HERK || s->op == TB_HER2K;
+    const bool complex = call_is_complex(s->ab);
+    if (hermitian)
+        return complex && s->ta != 'T';
+    return s->op == TB_GEMMT || !complex || s->ta != 'C';
+}
+
+static void every_triangle(enum tb_op op, const char *tile, const char *chunk, size_t memory,
+                           bool inline_calls)
+{
+    unsigned seed = 0;
+    device_up(tile, chunk, inline_calls);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (const char *ta = "NTC"; *ta; ta++)
+            for (const char *tb = op == TB_GEMMT ? "NTC" : "N"; *tb; tb++)
+                for (const char *uplo = "LU"; *uplo; uplo++)
+                    for (size_t s = 0; s < sizeof orders / sizeof *orders; s++) {
+                        sim_seed(++seed);
+                        const struct spec spec = {
+                            .op = op,
+                            .ab = types[t],
+                            .c = types[t],
+                            .ta = *ta,
+                            .tb = *tb,
+                            .uplo = *uplo,
+                            .m = orders[s][0],
+                            .n = orders[s][0],
+                            .k = orders[s][1],
+                            .gap = seed % 3,
+                            .alpha = seed % 2 ? 1 : -2,
+                            .alpha_im = op != TB_HERK && call_is_complex(types[t]) ? seed % 4 : 0,
+                            .beta = seed % 5 == 0   ? 0
+                                    : seed % 5 == 1 ? 1
+                                                    : -2,
+                            .nan_c = seed % 5 == 0,
+                            .seed = seed};
+                        if (exists(&spec))
+                            try_spec(&spec, memory * (call_elem_bytes(spec.ab) + 2) / 8);
+                    }
+    device_down();
+}
+
+static const enum tb_op triangles[] = {TB_GEMMT, TB_SYRK, TB_HERK, TB_SYR2K, TB_HER2K};
+
+static void all_triangles(const char *tile, const char *chunk, size_t memory, bool inline_calls)
+{
+    for (size_t i = 0; i < sizeof triangles / sizeof *triangles; i++)
+        every_triangle(triangles[i], tile, chunk, memory, inline_calls);
+}
+
+Test(triangle, on_the_caller)
+{
+    all_triangles("0", "512", 4000000, true);
+}
+
+Test(triangle, in_tiles)
+{
+    all_triangles("16", "512", 4000000, false);
+}
+
+/* Columns of a diagonal tile that are longer than a piece, and pieces of which nothing is left. */
+Test(triangle, in_tiny_pieces)
+{
+    all_triangles("16", "48", 4000000, false);
+}
+
+Test(triangle, with_parts_of_k_ahead)
+{
+    setenv("TILEBLAS_SIM_ORDER", "2", 1);
+    all_triangles("16", "512", 4000000, false);
+}
+
+Test(triangle, in_odd_tiles)
+{
+    all_triangles("5", "512", 4000000, false);
+}
+
+Test(triangle, with_little_memory)
+{
+    all_triangles("16", "512", 14000, false);
+}
+
+Test(triangle, operands_in_other_places)
+{
+    static const enum tb_where places[] = {TB_HOST_PAGEABLE, TB_HOST_PINNED, TB_DEVICE, TB_MANAGED};
+    device_up("8", "512", false);
+    for (unsigned seed = 0; seed < 64 * 5 * 4; seed++) {
+        sim_seed(seed);
+        struct spec spec = {
+            .op = triangles[seed / 64 % 5],
+            .ab = types[seed / 320],
+            .c = types[seed / 320],
+            .ta = "NC"[seed % 2],
+            .tb = 'N',
+            .uplo = "LU"[seed / 2 % 2],
+            .m = 1 + seed % 31,
+            .n = 1 + seed % 31,
+            .k = 1 + seed % 17,
+            .gap = seed % 2,
+            .alpha = 1,
+            .beta = seed % 5 ? -1 : 0,
+            .nan_c = seed % 5 == 0,
+            .seed = seed,
+            .where = {places[seed % 4], places[seed / 4 % 4], places[seed / 16 % 4]}};
+        const bool two = spec.op == TB_SYR2K || spec.op == TB_HER2K;
+        if (spec.op == TB_SYRK || spec.op == TB_SYR2K)
+            spec.ta = spec.ta == 'C' ? 'T' : 'N';
+        if (spec.op == TB_SYRK || spec.op == TB_HERK)
+            spec.where[1] = TB_HOST_PAGEABLE;
+        if (two && spec.where[2] >= TB_DEVICE)
+            spec.where[2] = TB_HOST_PAGEABLE;
+        if (exists(&spec))
+            try_spec(&spec, 1 << 20);
+    }
+    device_down();
+}
+
+/* Two products into a C in place: not both at once, so not at all. */
+Test(triangle, rank_2k_in_place_is_left)
+{
+    struct product p;
+    int64_t rects;
+    const struct spec spec = {.op = TB_SYR2K,
+                              .ab = TB_F64,
+                              .c = TB_F64,
+                              .ta = 'N',
+                              .uplo = 'L',
+                              .m = 20,
+                              .n = 20,
+                              .k = 5,
+                              .alpha = 1,
+                              .beta = 1,
+                              .where = {TB_HOST_PAGEABLE, TB_HOST_PAGEABLE, TB_DEVICE}};
+    device_up("8", "512", false);
+    product_open(&p, &spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_NO_KERNEL);
+    product_close(&p);
+    device_down();
+}
+
+/* Half of C comes and goes, and A once; tiles outside of the triangle are not computed. */
+Test(triangle, half_of_c_moves)
+{
+    struct product p;
+    int64_t rects;
+    const int64_t n = 128, k = 24;
+    const struct spec spec = {.op = TB_SYRK,
+                              .ab = TB_F64,
+                              .c = TB_F64,
+                              .ta = 'N',
+                              .uplo = 'U',
+                              .m = n,
+                              .n = n,
+                              .k = k,
+                              .alpha = 1,
+                              .beta = 1,
+                              .seed = 3};
+    device_up("32", "1024", false);
+    product_open(&p, &spec);
+    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+    cr_expect(product_right(&p));
+    const struct sim_counts counts = sim_counts();
+    const double half = 8.0 * (double)(n * (n + 1) / 2), slack = 8.0 * 4 * 32 * 4 / 2;
+    cr_expect_leq(counts.bytes_out, half + slack, "%g bytes out of %g", counts.bytes_out, half);
+    cr_expect_leq(counts.bytes_in, half + slack + 8.0 * (double)(n * k), "%g bytes in",
+                  counts.bytes_in);
+    cr_expect_eq(counts.launches, 10);
+    product_close(&p);
+    device_down();
+}
+
+/* --- Faults --- */
+
+/* The n-th operation of the seam fails, for every n until none does. */
+static void countdown(const struct spec *spec, enum sim_fail mode, size_t memory, bool inline_calls)
+{
+    long n = 1, fired = 0, salvaged = 0;
+    for (bool more = true; more; n++) {
+        struct product p;
+        int64_t rects;
+        device_up("8", "256", inline_calls);
+        sim_seed((uint64_t)n);
+        product_open(&p, spec);
+        sim_fail(mode, n);
+        const enum tb_status status = attempt(&p, memory, &rects);
+        more = sim_failed();
+        cr_expect(product_right(&p), "%s: fault %ld, status %s, %lld rectangles", words(spec), n,
+                  tb_status_text(status), (long long)rects);
+        fired += more;
+        salvaged += more && status != TB_OK && rects < 12;
+        if (mode != SIM_FAIL_ONCE) {
+            pool_close(); /* the device is gone; a new one */
+            tb_dev()->close();
+            device_up("8", "256", inline_calls);
+        }
+        sim_fail(SIM_FAIL_NONE, 0);
+        product_reset(&p);
+        cr_expect_eq(attempt(&p, memory, &rects), TB_OK, "the call after fault %ld", n);
+        cr_expect(product_right(&p), "%s: the call after fault %ld", words(spec), n);
+        product_close(&p);
+        device_down();
+    }
+    cr_expect_gt(fired, 5);
+    cr_log_info("%s: %ld faults, %ld of them with part of C done", words(spec), fired, salvaged);
+    if (!inline_calls)
+        cr_expect_gt(salvaged, 0);
+}
+
+static void countdown_all(const struct spec *spec, size_t memory)
+{
+    countdown(spec, SIM_FAIL_ONCE, memory, false);
+    countdown(spec, SIM_FAIL_EVER, memory, false);
+    countdown(spec, SIM_FAIL_LATE, memory, false);
+}
+
+static void triangle_faults(enum tb_op op, char uplo, enum tb_type type)
+{
+    const struct spec spec = {.op = op,
+                              .ab = type,
+                              .c = type,
+                              .ta = 'N',
+                              .tb = 'T',
+                              .uplo = uplo,
+                              .m = 21,
+                              .n = 21,
+                              .k = 6,
+                              .gap = 1,
+                              .alpha = -1,
+                              .beta = 2,
+                              .seed = 9};
+    countdown_all(&spec, 1 << 20);
+}
+
+Test(triangle_faults, syrk)
+{
+    triangle_faults(TB_SYRK, 'L', TB_F64);
+}
+
+Test(triangle_faults, herk)
+{
+    triangle_faults(TB_HERK, 'U', TB_C64);
+}
+
+Test(triangle_faults, syr2k)
+{
+    triangle_faults(TB_SYR2K, 'U', TB_F64);
+}
+
+Test(triangle_faults, gemmt)
+{
+    triangle_faults(TB_GEMMT, 'L', TB_F32);
+}
+
+Test(triangle_faults, her2k_with_little_memory)
+{
+    const struct spec spec = {.op = TB_HER2K,
+                              .ab = TB_C32,
+                              .c = TB_C32,
+                              .ta = 'C',
+                              .uplo = 'L',
+                              .m = 19,
+                              .n = 19,
+                              .k = 6,
+                              .gap = 1,
+                              .alpha = -1,
+                              .alpha_im = 1,
+                              .beta = 2,
+                              .seed = 9};
+    countdown(&spec, SIM_FAIL_ONCE, 6000, false);
+}
+
+Test(triangle_faults, in_place)
+{
+    struct spec spec = {.op = TB_HERK,
+                        .ab = TB_C64,
+                        .c = TB_C64,
+                        .ta = 'N',
+                        .uplo = 'L',
+                        .m = 21,
+                        .n = 21,
+                        .k = 6,
+                        .gap = 1,
+                        .alpha = -1,
+                        .beta = 2,
+                        .seed = 9,
+                        .where = {TB_HOST_PAGEABLE, TB_HOST_PAGEABLE, TB_DEVICE}};
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
+}
+
+Test(triangle_faults, on_the_caller)
+{
+    const struct spec spec = {.op = TB_SYR2K,
+                              .ab = TB_F64,
+                              .c = TB_F64,
+                              .ta = 'N',
+                              .uplo = 'L',
+                              .m = 7,
+                              .n = 7,
+                              .k = 6,
+                              .gap = 1,
+                              .alpha = -1,
+                              .beta = 2,
+                              .seed = 9};
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, true);
+}

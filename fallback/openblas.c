@@ -544,6 +544,22 @@ static bool triangle_rect(const struct tb_call *call, const struct tb_rect *rect
     return ok;
 }
 
+/* ---- Columns and rows of the routines with a triangle ---- */
+
+/* Side L: whole columns of C do not depend on each other; side R: whole rows. */
+static bool lines_rect(const struct tb_call *call, const struct tb_rect *rect)
+{
+    struct tb_call part = *call;
+    if (call->side == 'L' ? rect->m != call->m : rect->n != call->n)
+        return false;
+    part.m = rect->m;
+    part.n = rect->n;
+    if (call->b)
+        part.b = offset(call->b, rect->i0 + rect->j0 * call->ldb, call->ab);
+    part.c = (void *)(uintptr_t)offset(call->c, rect->i0 + rect->j0 * call->ldc, call->c_type);
+    return base_call(&part);
+}
+
 /* ---- The interface ---- */
 
 static struct tb_call item_of(const struct tb_call *call, int64_t i)
@@ -587,7 +603,7 @@ bool fallback_rect(const struct tb_call *call, const struct tb_rect *rect)
     if (call_is_triangular(call))
         return triangle_rect(&item, rect);
     if (!is_gemm(call->op))
-        return false;
+        return lines_rect(&item, rect);
     struct tb_call part = part_of(&item, rect, 0, call->k);
     tb_fn fn = call->cpu && call->form == TB_ONE ? call->cpu->fn : NULL;
     if (!fn)

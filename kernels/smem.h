@@ -24,6 +24,9 @@
     ((STAGES) * ((BM) + (BN)) * 128 + (BN) / 64 * 2 * TB_SM90_PIECE + (STAGES) * 16)
 #define TB_SM90_THREADS(BN) (((BN) / 64 + 1) * 128)
 
+/* A triangle as the kernels of tri.cuh keep it: square, and two numbers for each division. */
+#define TB_TRI_BYTES(ORDER, ELEM) ((ELEM) * (ORDER) * ((ORDER) + 2))
+
 /* The sm_80 family: a ring like it; a warp for each 64 x 64 of the tile. */
 #define TB_SM80_BK                    64
 #define TB_SM80_BYTES(BM, BN, STAGES) ((STAGES) * ((BM) + (BN)) * 128)

@@ -491,7 +491,7 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
         const int number = (int)(self - pool_get()->server) * TB_SERVER_LANES + step->lane;
         struct trace_mark *const mark =
             lane_begins(lane, TRACE_KERNEL, number, step_name(step->kind), 0);
-        status = dev->launch(lane, job->plan.kernel, &params);
+        status = dev->launch(lane, stage_kernel(&job->plan, step), &params);
         lane_ends(lane, mark);
     }
     job->state[i].launched = status == TB_OK;

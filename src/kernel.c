@@ -64,12 +64,31 @@ enum { FOLD_F16 = 1, FOLD_BF16 = 1, FOLD_F32 = 1, FOLD_F64 = 0, FOLD_C32 = 1, FO
      999,                                                                                          \
      TB_SM80,                                                                                      \
      1},
+#define KERNEL_TRI(NAME, AB, MIRROR, ORDER, THREADS, CC_MIN, CC_MAX)                               \
+    {#NAME,                                                                                        \
+     TB_IMAGE_##AB##_TRI,                                                                          \
+     TB_##AB,                                                                                      \
+     TB_##AB,                                                                                      \
+     0,                                                                                            \
+     0,                                                                                            \
+     ORDER,                                                                                        \
+     ORDER,                                                                                        \
+     ORDER,                                                                                        \
+     THREADS,                                                                                      \
+     (MIRROR) ? 0 : TB_TRI_BYTES(ORDER, BYTES_##AB),                                               \
+     1,                                                                                            \
+     100,                                                                                          \
+     CC_MIN,                                                                                       \
+     CC_MAX,                                                                                       \
+     TB_TRI,                                                                                       \
+     MIRROR},
 static const struct tb_kernel rows[] = {
 #include "../kernels/kernels.def"
 };
 #undef KERNEL
 #undef KERNEL_SM80
 #undef KERNEL_SM90
+#undef KERNEL_TRI
 
 int kernel_count(void)
 {
@@ -192,7 +211,7 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = &rows[i];
         if (row->ab != like->ab || row->c != like->c || row->ta != like->ta ||
-            row->tb != like->tb || !fits(row, caps))
+            row->tb != like->tb || row->family == TB_TRI || !fits(row, caps))
             continue;
         if ((barred && barred[i]) || (params && !kernel_accepts(row, params)))
             continue;
@@ -213,6 +232,15 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
     return choose(caps, &like, &x, NULL, NULL);
 }
 
+int kernel_triangle(const struct tb_caps *caps, enum tb_type type, bool mirror)
+{
+    for (int i = 0; i < kernel_count(); i++)
+        if (rows[i].family == TB_TRI && rows[i].ab == type && rows[i].pair == mirror &&
+            fits(&rows[i], caps))
+            return i;
+    return -1;
+}
+
 int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_params *params,
                  const bool *barred)
 {
@@ -220,6 +248,8 @@ int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_pa
     const struct size x = {params->m, params->n, params->k, params->batch};
     if (!like)
         return -1;
+    if (like->family == TB_TRI) /* nothing takes its place */
+        return barred && barred[kernel] ? -1 : kernel;
     if (!(barred && barred[kernel]) && kernel_accepts(like, params))
         return kernel;
     return choose(caps, like, &x, params, barred);
@@ -280,6 +310,12 @@ void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
                    const struct tb_gemm_params *params, struct tb_launch *out)
 {
     *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
+    if (kernel->family == TB_TRI) {
+        const int64_t vectors = params->way & TB_WAY_RIGHT ? params->m : params->n;
+        /* A thread for each row or column of C; to mirror, a block for each column. */
+        out->grid[0] = (unsigned)(kernel->pair ? params->k : ceil_div(vectors, kernel->threads));
+        return;
+    }
     if (kernel->family != TB_SM90) {
         simt_grid(kernel, params, out->grid);
         return;

@@ -21,7 +21,7 @@ enum tb_image {
 
 /* How a row computes, and with it what it needs of the operands (kernel_accepts) and how it is
  * launched (kernel_launch, kernel_maps). */
-enum tb_family { TB_SIMT, TB_SM80, TB_SM90 };
+enum tb_family { TB_SIMT, TB_SM80, TB_SM90, TB_TRI };
 
 struct tb_kernel {
     const char *name; /* symbol in its image */
@@ -35,7 +35,8 @@ struct tb_kernel {
     int rate;           /* speed per flop on full tiles, 100 = the best row of its types */
     int cc_min, cc_max; /* compute capability * 10 it runs on */
     enum tb_family family;
-    int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1 */
+    int pair; /* TB_TRI: 1 where it mirrors. 2: blocks come in pairs, whose tiles are neighbours in
+                 n; else 1 */
 };
 
 /* A launch: blocks, and how many of them form a cluster (1: no clusters). */
@@ -61,6 +62,10 @@ const struct tb_kernel *kernel_row(int i);
  * have. */
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
+
+/* The row that works on a triangle of the type, of at most `bm` rows (trmm, trsm), or the one that
+ * mirrors a triangle; -1: none on that device. */
+int kernel_triangle(const struct tb_caps *caps, enum tb_type type, bool mirror);
 
 /* May the row serve these operands, wherever they lie? Those of sm_90 not always; only the plain
  * ones keep to a triangle of C. */

@@ -10,7 +10,7 @@ libtbcore_la_SOURCES = \
 	src/log.c src/log.h \
 	src/offload.c src/offload.h \
 	src/place.c src/place.h \
-	src/plan.c src/plan.h \
+	src/plan.c src/plan.h src/plan_strips.c src/plan_strips.h \
 	src/pool.c src/pool.h \
 	src/route.c src/route.h src/routines.def \
 	src/run.c src/run.h \

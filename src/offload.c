@@ -30,9 +30,15 @@ static bool has_kernel(const struct tb_call *call, const struct tb_caps *caps)
         return caps == NULL ||
                kernel_choose(caps, call->ab, call->c_type, product.ta != 'N', product.tb != 'N',
                              call->m, call->n, call->k, call->batch) >= 0;
-    default:
-        return false;
+    case TB_SYMM:
+    case TB_HEMM:
+    case TB_TRMM:
+    case TB_TRSM:
+        return caps == NULL || kernel_triangle(caps, call->ab, false) >= 0;
+    case TB_OPS:
+        break;
     }
+    return false;
 }
 
 struct tb_choice offload_choose(const struct tb_call *call, int (*cpu_threads)(void))

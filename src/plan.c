@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "kernel.h"
+#include "plan_strips.h"
 #include "route.h"
 
 enum { STEPS_MAX = 1 << 20, SLOTS_MAX = 4096, RING_MAX = 64, GROUP_MAX = 32768 };
@@ -492,8 +493,7 @@ struct walk {
     int64_t from;       /* end of the sum at which the next tile starts */
 };
 
-/* Bytes of a panel that cross the link. */
-static double panel_bytes(const struct tb_panel *range, size_t elem, size_t chunk)
+double plan_panel_bytes(const struct tb_panel *range, size_t elem, size_t chunk)
 {
     if (!range->part)
         return (double)range->items * (double)range->rows * (double)range->cols * (double)elem;
@@ -515,9 +515,9 @@ static struct tb_step *step_add(struct walk *walk, enum tb_step_kind kind, int32
     for (int w = 0; w < TB_STEP_WAITS; w++)
         step->waits_on[w] = -1;
     if (kind == TB_DOWNLOAD)
-        plan->bytes_out += panel_bytes(range, plan->elem[TB_C], plan->chunk);
+        plan->bytes_out += plan_panel_bytes(range, plan->elem[TB_C], plan->chunk);
     else if (kind != TB_COMPUTE)
-        plan->bytes_in += panel_bytes(range, plan->elem[plan_operand(kind)], plan->chunk);
+        plan->bytes_in += plan_panel_bytes(range, plan->elem[plan_operand(kind)], plan->chunk);
     return step;
 }
 
@@ -899,9 +899,15 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     case TB_HER2K:
         call_as_product(&product);
         return product_build(&product, caps, memory, plan);
-    default:
-        return TB_NO_KERNEL;
+    case TB_SYMM:
+    case TB_HEMM:
+    case TB_TRMM:
+    case TB_TRSM:
+        return plan_strips_build(call, caps, memory, plan);
+    case TB_OPS:
+        break;
     }
+    return TB_NO_KERNEL;
 }
 
 void plan_free(struct tb_plan *plan)
@@ -925,6 +931,7 @@ void plan_print(const struct tb_plan *plan, FILE *out)
 {
     static const char *const kinds[] = {"upload", "upload", "upload", "compute", "download"};
     static const char *const names[] = {"A", "B", "C", "C", "C"};
+    static const char *const actions[] = {"", "adds", "triangle", "mirror"};
     fprintf(out, "tiles %lldx%lld of %lldx%lld, k %lld of %lld, groups %lld of %lld, %s\n",
             (long long)plan->tiles_m, (long long)plan->tiles_n, (long long)plan->tile_m,
             (long long)plan->tile_n, (long long)plan->tiles_k, (long long)plan->tile_k,
@@ -936,7 +943,10 @@ void plan_print(const struct tb_plan *plan, FILE *out)
         fprintf(out, "%d: %s", i, kinds[step->kind]);
         panel_print(names[step->kind], &step->range, out);
         fprintf(out, " slot %d", step->slot);
-        if (step->kind == TB_COMPUTE)
+        if (step->kind == TB_COMPUTE && step->action != TB_PRODUCT)
+            fprintf(out, " %s %lldx%lldx%lld, lane %d", actions[step->action], (long long)step->m,
+                    (long long)step->n, (long long)step->k, step->lane);
+        else if (step->kind == TB_COMPUTE)
             fprintf(out, " = %s slot %d * %s slot %d, k %lld+%lld%s, lane %d", names[step->from_a],
                     step->slot_a, names[step->from_b], step->slot_b, (long long)step->k0,
                     (long long)step->k, step->first ? "" : ", adds", step->lane);

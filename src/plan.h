@@ -22,6 +22,20 @@
 enum tb_step_kind { TB_UPLOAD_A, TB_UPLOAD_B, TB_UPLOAD_C, TB_COMPUTE, TB_DOWNLOAD };
 enum tb_operand_id { TB_A, TB_B, TB_C, TB_OPERANDS };
 
+/* What a compute step does: the product of its panels as the call asks for it; a product of the
+ * views it names; a triangle times, or solved for, a view; the missing half of a square. */
+enum tb_action { TB_PRODUCT, TB_PRODUCT_OF, TB_TRIANGLE_OF, TB_MIRROR };
+
+/* Factors of such steps. */
+enum { TB_SCALE_ONE, TB_SCALE_MINUS, TB_SCALE_ALPHA, TB_SCALE_BETA };
+
+/* A part of a panel: `rows` of the panel, so that its pitch is known; where the part begins. */
+struct tb_view {
+    uint8_t which; /* enum tb_operand_id */
+    int32_t slot;
+    int64_t rows, row, col;
+};
+
 /* A rectangle of a matrix as it is stored, the same one of `items` products of a batch. On the
  * device its columns lie plan_pitch() bytes apart, item behind item. */
 struct tb_panel {
@@ -42,6 +56,12 @@ struct tb_step {
     bool second;                     /* compute: op(B) op(A), the other product of a rank-2k form */
     uint8_t from_a, from_b;          /* compute: the matrix each factor is of, as slot_a and slot_b
                                       * count: TB_A or TB_B */
+    enum tb_action action;
+    struct tb_view view[TB_OPERANDS]; /* other than TB_PRODUCT, with k, and these: */
+    int64_t m, n;
+    int32_t kernel;
+    char trans_a, trans_b;
+    uint8_t scale, beta;
     int64_t piece0; /* download, compute of a C in place: its first piece within the plan */
 };
 
@@ -103,6 +123,9 @@ struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chu
 size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
 size_t plan_piece_pitch(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
 size_t plan_piece_bytes(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
+
+/* Bytes of a panel that cross the link. */
+double plan_panel_bytes(const struct tb_panel *range, size_t elem, size_t chunk);
 
 /* The rows of a column of a panel that count: [*from, *to), of the panel. */
 void plan_column(const struct tb_panel *range, int64_t col, int64_t *from, int64_t *to);

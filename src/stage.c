@@ -15,6 +15,7 @@ static char *host_column(const struct tb_call *call, enum tb_operand_id which, i
 {
     const int64_t ld[TB_OPERANDS] = {call->lda, call->ldb, call->ldc};
     const size_t elem = call_elem_bytes(which == TB_C ? call->c_type : call->ab);
+    /* trmm and trsm: what is called B is C here. */
     const void *base = which == TB_A   ? call_a(call, item)
                        : which == TB_B ? call_b(call, item)
                                        : call_c(call, item);
@@ -197,9 +198,62 @@ static int32_t uplo_of(const struct tb_call *call, const struct tb_panel *c)
     return (c->part == 'L' ? TB_KUPLO_LOWER : TB_KUPLO_UPPER) | (real ? TB_KUPLO_REAL : 0);
 }
 
+int stage_kernel(const struct tb_plan *plan, const struct tb_step *step)
+{
+    return step->action == TB_PRODUCT ? plan->kernel : step->kernel;
+}
+
+static void scale_set(const struct tb_call *call, uint8_t scale, double out[2])
+{
+    out[0] = scale == TB_SCALE_MINUS ? -1 : 1;
+    out[1] = 0;
+    if (scale == TB_SCALE_ALPHA)
+        scalar_widen(call->alpha_type, &call->alpha, out);
+    else if (scale == TB_SCALE_BETA)
+        scalar_widen(call->beta_type, &call->beta, out);
+}
+
+static tb_dptr view_at(const struct tb_plan *plan, const struct tb_view *view, tb_dptr base,
+                       int64_t *ld)
+{
+    const size_t elem = plan->elem[view->which], pitch = plan_pitch(view->rows, elem);
+    *ld = (int64_t)(pitch / elem);
+    return base + plan_slot_offset(plan, view->which, view->slot) + (size_t)view->col * pitch +
+           (size_t)view->row * elem;
+}
+
+/* A step that names what it works on. */
+static struct tb_gemm_params params_of_views(const struct tb_call *call, const struct tb_plan *plan,
+                                             const struct tb_step *step, tb_dptr base)
+{
+    struct tb_gemm_params p = {.m = step->m,
+                               .n = step->n,
+                               .k = step->k,
+                               .batch = 1,
+                               .op_a = op_of(call, step->trans_a),
+                               .op_b = op_of(call, step->trans_b)};
+    p.c = view_at(plan, &step->view[TB_C], base, &p.ldc);
+    scale_set(call, step->scale, p.alpha);
+    scale_set(call, step->beta, p.beta);
+    p.beta_zero = p.beta[0] == 0 && p.beta[1] == 0;
+    if (step->action != TB_MIRROR)
+        p.a = view_at(plan, &step->view[TB_A], base, &p.lda);
+    if (step->action == TB_PRODUCT_OF) {
+        p.b = view_at(plan, &step->view[TB_B], base, &p.ldb);
+        return p;
+    }
+    p.uplo = (call->uplo == 'L' ? TB_KUPLO_LOWER : TB_KUPLO_UPPER) |
+             (call->op == TB_HEMM ? TB_KUPLO_REAL : 0);
+    p.way = (call->side == 'R' ? TB_WAY_RIGHT : 0) | (call->diag == 'U' ? TB_WAY_UNIT : 0) |
+            (call->op == TB_TRSM ? TB_WAY_SOLVE : 0);
+    return p;
+}
+
 struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_plan *plan,
                                    const struct tb_step *step, tb_dptr base)
 {
+    if (step->action != TB_PRODUCT)
+        return params_of_views(call, plan, step, base);
     const struct tb_panel *c = &step->range;
     const bool ta = call->ta != 'N', tb = call->tb != 'N';
     const int64_t rows_a = ta ? step->k : c->rows, cols_a = ta ? c->rows : step->k;

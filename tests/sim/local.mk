@@ -2,7 +2,8 @@
 # unmodified programs (libtileblas-sim.so, the preload library otherwise), and in test programs.
 check_LTLIBRARIES += libtbsimdev.la libtbsim.la libtileblas-sim.la
 libtbsimdev_la_CFLAGS = $(AM_CFLAGS)
-libtbsimdev_la_SOURCES = tests/sim/dev_sim.c tests/sim/dev_sim.h tests/sim/ref_gemm.c tests/sim/ref_gemm.inc
+libtbsimdev_la_SOURCES = tests/sim/dev_sim.c tests/sim/dev_sim.h tests/sim/ref_gemm.c tests/sim/ref_gemm.inc \
+	tests/sim/ref_triangle.c
 libtbsim_la_SOURCES =
 libtbsim_la_LIBADD = libtbcore.la libtbsimdev.la
 

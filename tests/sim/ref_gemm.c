@@ -120,115 +120,115 @@ static bool in_triangle(const struct tb_gemm_params *p, int64_t i, int64_t j)
         (sum).im += left.re * right.im + left.im * right.re;                                       \
     } while (0)
 
-#define NAME        gemm_f32
-#define IN          float
-#define OUT         float
-#define NUM         double
-#define LOAD        REAL
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       DOUBLE_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_f32
+#define IN                float
+#define OUT               float
+#define NUM               double
+#define LOAD              REAL
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             DOUBLE_SCALE
+#define PLUS              REAL_PLUS
 #define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_f64
-#define IN          double
-#define OUT         double
-#define NUM         double
-#define LOAD        REAL
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       DOUBLE_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_f64
+#define IN                double
+#define OUT               double
+#define NUM               double
+#define LOAD              REAL
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             DOUBLE_SCALE
+#define PLUS              REAL_PLUS
 #define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_c32
-#define IN          struct c32
-#define OUT         struct c32
-#define NUM         struct c64
-#define LOAD        c32_widen
-#define LOAD_OUT(x) c32_widen(x, false)
-#define STORE       c64_round
-#define ZERO        ((struct c64){0, 0})
-#define ADD_PRODUCT COMPLEX_PRODUCT
-#define SCALE       c64_scale
-#define PLUS        c64_plus
+#define NAME              gemm_c32
+#define IN                struct c32
+#define OUT               struct c32
+#define NUM               struct c64
+#define LOAD              c32_widen
+#define LOAD_OUT(x)       c32_widen(x, false)
+#define STORE             c64_round
+#define ZERO              ((struct c64){0, 0})
+#define ADD_PRODUCT       COMPLEX_PRODUCT
+#define SCALE             c64_scale
+#define PLUS              c64_plus
 #define DROP_IMAGINARY(x) ((x).im = 0)
 #include "ref_gemm.inc"
 
-#define NAME        gemm_c64
-#define IN          struct c64
-#define OUT         struct c64
-#define NUM         struct c64
-#define LOAD        c64_conj
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        ((struct c64){0, 0})
-#define ADD_PRODUCT COMPLEX_PRODUCT
-#define SCALE       c64_scale
-#define PLUS        c64_plus
+#define NAME              gemm_c64
+#define IN                struct c64
+#define OUT               struct c64
+#define NUM               struct c64
+#define LOAD              c64_conj
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              ((struct c64){0, 0})
+#define ADD_PRODUCT       COMPLEX_PRODUCT
+#define SCALE             c64_scale
+#define PLUS              c64_plus
 #define DROP_IMAGINARY(x) ((x).im = 0)
 #include "ref_gemm.inc"
 
-#define NAME        gemm_f16
-#define IN          uint16_t
-#define OUT         uint16_t
-#define NUM         float
-#define LOAD        HALF
-#define LOAD_OUT    sim_half_to_float
-#define STORE       sim_float_to_half
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       FLOAT_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_f16
+#define IN                uint16_t
+#define OUT               uint16_t
+#define NUM               float
+#define LOAD              HALF
+#define LOAD_OUT          sim_half_to_float
+#define STORE             sim_float_to_half
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             FLOAT_SCALE
+#define PLUS              REAL_PLUS
 #define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_f16_f32
-#define IN          uint16_t
-#define OUT         float
-#define NUM         float
-#define LOAD        HALF
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       FLOAT_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_f16_f32
+#define IN                uint16_t
+#define OUT               float
+#define NUM               float
+#define LOAD              HALF
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             FLOAT_SCALE
+#define PLUS              REAL_PLUS
 #define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_bf16
-#define IN          uint16_t
-#define OUT         uint16_t
-#define NUM         float
-#define LOAD        BF16
-#define LOAD_OUT    sim_bf16_to_float
-#define STORE       sim_float_to_bf16
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       FLOAT_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_bf16
+#define IN                uint16_t
+#define OUT               uint16_t
+#define NUM               float
+#define LOAD              BF16
+#define LOAD_OUT          sim_bf16_to_float
+#define STORE             sim_float_to_bf16
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             FLOAT_SCALE
+#define PLUS              REAL_PLUS
 #define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_bf16_f32
-#define IN          uint16_t
-#define OUT         float
-#define NUM         float
-#define LOAD        BF16
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       FLOAT_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_bf16_f32
+#define IN                uint16_t
+#define OUT               float
+#define NUM               float
+#define LOAD              BF16
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             FLOAT_SCALE
+#define PLUS              REAL_PLUS
 #define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 

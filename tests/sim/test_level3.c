@@ -384,3 +384,165 @@ Test(triangle_faults, on_the_caller)
                               .seed = 9};
     countdown(&spec, SIM_FAIL_ONCE, 1 << 20, true);
 }
+
+/* --- Routines with a triangle on one side --- */
+
+static bool has_diag(enum tb_op op)
+{
+    return op == TB_TRMM || op == TB_TRSM;
+}
+
+static void every_side(enum tb_op op, const char *tile, const char *chunk, size_t memory)
+{
+    static const int64_t shapes[][2] = {{1, 1}, {7, 3}, {16, 16}, {17, 40}, {50, 33}, {3, 66}};
+    unsigned seed = 0;
+    device_up(tile, chunk, true);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int flags = 0; flags < 24; flags++)
+            for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+                sim_seed(++seed);
+                const bool complex = call_is_complex(types[t]);
+                const struct spec spec = {.op = op,
+                                          .ab = types[t],
+                                          .c = types[t],
+                                          .side = "LR"[flags % 2],
+                                          .uplo = "LU"[flags / 2 % 2],
+                                          .diag = has_diag(op) ? "NU"[flags / 4 % 2] : 0,
+                                          .ta = has_diag(op) ? "NTC"[flags / 8] : 0,
+                                          .m = shapes[s][0],
+                                          .n = shapes[s][1],
+                                          .gap = seed % 3,
+                                          .alpha = seed % 2 ? 1 : -2,
+                                          .alpha_im = complex && op != TB_TRSM ? seed % 4 : 0,
+                                          .beta = has_diag(op) || seed % 5 == 0 ? 0
+                                                  : seed % 5 == 1               ? 1
+                                                                                : -2,
+                                          .nan_c = !has_diag(op) && seed % 5 == 0,
+                                          .seed = seed};
+                if ((has_diag(op) || flags < 4) && (op != TB_HEMM || complex))
+                    try_spec(&spec, memory * (call_elem_bytes(spec.ab) + 2) / 8);
+            }
+    device_down();
+}
+
+static void all_sides(const char *tile, const char *chunk, size_t memory)
+{
+    every_side(TB_SYMM, tile, chunk, memory);
+    every_side(TB_HEMM, tile, chunk, memory);
+    every_side(TB_TRMM, tile, chunk, memory);
+    every_side(TB_TRSM, tile, chunk, memory);
+}
+
+Test(side, as_a_whole)
+{
+    all_sides("0", "0", 6000000);
+}
+
+Test(side, in_strips)
+{
+    all_sides("16", "512", 4000000);
+}
+
+Test(side, in_odd_strips)
+{
+    all_sides("5", "512", 4000000);
+}
+
+Test(side, in_tiny_pieces)
+{
+    all_sides("16", "48", 4000000);
+}
+
+Test(side, with_little_memory)
+{
+    all_sides("8", "512", 12000);
+}
+
+static void side_faults(enum tb_op op, char side, char uplo, enum tb_type type, size_t memory)
+{
+    const struct spec spec = {.op = op,
+                              .ab = type,
+                              .c = type,
+                              .side = side,
+                              .uplo = uplo,
+                              .diag = has_diag(op) ? 'N' : 0,
+                              .ta = has_diag(op) ? 'T' : 0,
+                              .m = 19,
+                              .n = 23,
+                              .gap = 1,
+                              .alpha = -2,
+                              .beta = has_diag(op) ? 0 : 2,
+                              .seed = 9};
+    countdown(&spec, SIM_FAIL_ONCE, memory, false);
+    countdown(&spec, SIM_FAIL_EVER, memory, false);
+    countdown(&spec, SIM_FAIL_LATE, memory, false);
+}
+
+Test(side_faults, symm)
+{
+    side_faults(TB_SYMM, 'L', 'L', TB_F64, 1 << 20);
+}
+
+Test(side_faults, hemm_right)
+{
+    side_faults(TB_HEMM, 'R', 'U', TB_C32, 1 << 20);
+}
+
+Test(side_faults, trmm)
+{
+    side_faults(TB_TRMM, 'L', 'U', TB_F64, 1 << 20);
+}
+
+Test(side_faults, trmm_right)
+{
+    side_faults(TB_TRMM, 'R', 'L', TB_F64, 1 << 20);
+}
+
+Test(side_faults, trsm)
+{
+    side_faults(TB_TRSM, 'L', 'L', TB_F64, 1 << 20);
+}
+
+Test(side_faults, trsm_right)
+{
+    side_faults(TB_TRSM, 'R', 'U', TB_F64, 1 << 20);
+}
+
+Test(side_faults, trsm_with_little_memory)
+{
+    side_faults(TB_TRSM, 'L', 'U', TB_F64, 8000);
+}
+
+/* Of the triangle only its half crosses, and the other matrix once each way. */
+Test(side, half_of_a_moves)
+{
+    static const enum tb_op ops[] = {TB_SYMM, TB_TRMM, TB_TRSM};
+    const int64_t n = 128, others = 40;
+    for (size_t i = 0; i < 3; i++) {
+        struct product p;
+        int64_t rects;
+        const struct spec spec = {.op = ops[i],
+                                  .ab = TB_F64,
+                                  .c = TB_F64,
+                                  .side = 'L',
+                                  .uplo = 'L',
+                                  .ta = 'N',
+                                  .diag = 'N',
+                                  .m = n,
+                                  .n = others,
+                                  .alpha = 1,
+                                  .beta = 0,
+                                  .seed = 3};
+        device_up("16", "1024", false);
+        product_open(&p, &spec);
+        cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_OK);
+        cr_expect(product_right(&p));
+        const struct sim_counts counts = sim_counts();
+        const double half = 8.0 * (double)(n * (n + 1) / 2), b = 8.0 * (double)(n * others);
+        cr_expect_leq(counts.bytes_out, b);
+        cr_expect_leq(counts.bytes_in, half * 1.15 + b, "%g bytes in, %g", counts.bytes_in,
+                      half + b);
+        product_close(&p);
+        device_down();
+    }
+}

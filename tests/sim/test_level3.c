@@ -7,8 +7,11 @@
 #include "dev_sim.h"
 #include "product.h"
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 static struct tb_caps caps;
 
@@ -545,4 +548,189 @@ Test(side, half_of_a_moves)
         product_close(&p);
         device_down();
     }
+}
+
+/* The sizes that a device gets: around diagonal blocks of 64 and strips of 512. */
+Test(side, in_strips_of_a_device, .timeout = 200)
+{
+    static const int64_t sizes[] = {130, 300, 513};
+    static const enum tb_op ops[] = {TB_SYMM, TB_TRMM, TB_TRSM};
+    device_up("0", "0", false);
+    for (int i = 0; i < 36; i++) {
+        const int64_t order = sizes[i % 3], other = 9 + i % 4;
+        const char side = "LR"[i / 3 % 2];
+        const struct spec spec = {.op = ops[i / 12],
+                                  .ab = types[i % 4],
+                                  .c = types[i % 4],
+                                  .side = side,
+                                  .uplo = "LU"[i / 6 % 2],
+                                  .ta = has_diag(ops[i / 12]) ? "NTC"[i % 5 % 3] : 0,
+                                  .diag = has_diag(ops[i / 12]) ? "NU"[i % 7 % 2] : 0,
+                                  .m = side == 'L' ? order : other,
+                                  .n = side == 'L' ? other : order,
+                                  .alpha = -2,
+                                  .beta = 0,
+                                  .seed = (unsigned)i};
+        try_spec(&spec, 7 << 20);
+    }
+    device_down();
+}
+
+static struct tb_call side_call(enum tb_op op, char uplo, int64_t n, int64_t others)
+{
+    struct tb_call call = {.name = "test",
+                           .op = op,
+                           .ab = TB_F64,
+                           .c_type = TB_F64,
+                           .alpha_type = TB_F64,
+                           .beta_type = TB_F64,
+                           .side = 'L',
+                           .uplo = uplo,
+                           .ta = 'N',
+                           .tb = 'N',
+                           .diag = 'N',
+                           .m = n,
+                           .n = others,
+                           .lda = n,
+                           .ldb = n,
+                           .ldc = n,
+                           .batch = 1};
+    call.alpha.d[0] = 1;
+    return call;
+}
+
+static void must_run(const struct tb_call *call)
+{
+    struct tb_plan plan;
+    struct tb_undone undone;
+    struct tb_exec_stats stats;
+    cr_assert_eq(plan_build(call, &caps, 7 << 20, &plan), TB_OK);
+    cr_assert_eq(exec_run(call, &plan, &undone, &stats), TB_OK);
+    undone_free(&undone);
+    plan_free(&plan);
+}
+
+/* A square of 1024 doubles a column, two pages, of which those that hold nothing of the triangle
+ * cannot be touched. */
+static double *triangle_on_pages(char uplo, bool open)
+{
+    enum { ORDER = 1024, HALF = 512 };
+    static double *x;
+    const size_t bytes = (size_t)ORDER * ORDER * sizeof *x, page = HALF * sizeof *x;
+    if (!x)
+        x = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(x, MAP_FAILED);
+    cr_assert_eq(mprotect(x, bytes, PROT_READ | PROT_WRITE), 0);
+    for (int j = 0; j < ORDER && !open; j++)
+        for (int half = 0; half < 2; half++)
+            if (uplo == 'L' ? half == 0 && j >= HALF : half == 1 && j < HALF)
+                cr_assert_eq(mprotect((char *)x + (size_t)(2 * j + half) * page, page, PROT_NONE),
+                             0);
+    return x;
+}
+
+Test(side, pages_of_the_other_triangle)
+{
+    enum { ORDER = 1024, OTHERS = 3 };
+    static const enum tb_op ops[] = {TB_SYMM, TB_TRMM, TB_TRSM, TB_SYRK};
+    static double b[ORDER * OTHERS], c[ORDER * OTHERS];
+    device_up("0", "0", false);
+    for (int i = 0; i < 8; i++) {
+        struct tb_call call = side_call(ops[i / 2], "LU"[i % 2], ORDER, OTHERS);
+        double *x = triangle_on_pages(call.uplo, true);
+        memset(x, 0, sizeof(double) * ORDER * ORDER);
+        for (int e = 0; e < ORDER; e++)
+            x[e + e * ORDER] = 2;
+        for (int e = 0; e < ORDER * OTHERS; e++)
+            b[e] = c[e] = e % 7;
+        triangle_on_pages(call.uplo, false);
+        call.a = x;
+        call.b = b;
+        call.c = c;
+        if (call.op == TB_SYRK) {
+            call.side = 0;
+            call.n = ORDER;
+            call.k = OTHERS;
+            call.a = b;
+            call.c = x;
+        }
+        must_run(&call);
+        for (int e = 0; e < ORDER * OTHERS && call.op != TB_SYRK; e++)
+            cr_assert_eq(c[e], call.op == TB_TRSM ? b[e] / 2 : 2 * b[e], "%d of %d", e, i);
+        for (int e = 0; e < ORDER && call.op == TB_SYRK; e++)
+            cr_assert_eq(x[e + e * ORDER], b[e] * b[e] + b[e + ORDER] * b[e + ORDER] +
+                                               b[e + 2 * ORDER] * b[e + 2 * ORDER]);
+    }
+    device_down();
+}
+
+/* What a triangle does not have meets no infinity; a zero that it has makes NaN of one. */
+Test(side, infinities_and_structural_zeros)
+{
+    enum { ORDER = 200, AT = 70 };
+    static double a[ORDER * ORDER], c[ORDER];
+    device_up("0", "0", false);
+    for (int upper = 0; upper < 2; upper++) {
+        struct tb_call call = side_call(TB_TRMM, "LU"[upper], ORDER, 1);
+        for (int e = 0; e < ORDER * ORDER; e++)
+            a[e] = 1;
+        a[AT + (upper ? -3 : 3) + AT * ORDER] = 0;
+        for (int e = 0; e < ORDER; e++)
+            c[e] = e == AT ? (double)INFINITY : 1;
+        call.a = a;
+        call.c = c;
+        must_run(&call);
+        for (int e = 0; e < ORDER; e++) {
+            const bool has = upper ? e <= AT : e >= AT;
+            if (e == AT + (upper ? -3 : 3))
+                cr_expect(isnan(c[e]));
+            else
+                cr_expect_eq(isinf(c[e]) != 0, has, "row %d is %g", e, c[e]);
+        }
+    }
+    device_down();
+}
+
+/* An ill-conditioned triangle: the solution grows beyond all measure, and still solves a system
+ * next to the one that was asked for, entry by entry, as substitution does. Inverses of blocks
+ * would not. */
+Test(side, backward_error)
+{
+    static const int64_t sizes[] = {130, 300, 513};
+    device_up("0", "0", false);
+    for (int o = 0; o < 3; o++) {
+        const int64_t n = sizes[o], others = 4;
+        double *a = malloc((size_t)(n * n) * sizeof *a),
+               *b = malloc((size_t)(n * others) * sizeof *b);
+        double *x = malloc((size_t)(n * others) * sizeof *x), worst = 0, most = 0;
+        struct tb_call call = side_call(TB_TRSM, 'L', n, others);
+        srand(7);
+        for (int64_t e = 0; e < n * n; e++)
+            a[e] = 2.0 * rand() / RAND_MAX - 1;
+        for (int64_t e = 0; e < n; e++)
+            a[e + e * n] = 0.25 + fabs(a[e + e * n]);
+        for (int64_t e = 0; e < n * others; e++)
+            b[e] = x[e] = 2.0 * rand() / RAND_MAX - 1;
+        call.a = a;
+        call.c = x;
+        must_run(&call);
+        for (int64_t j = 0; j < others; j++)
+            for (int64_t i = 0; i < n; i++) {
+                long double sum = b[i + j * n], size = fabsl(sum);
+                for (int64_t l = 0; l <= i; l++) {
+                    sum -= (long double)a[i + l * n] * x[l + j * n];
+                    size += fabsl((long double)a[i + l * n] * x[l + j * n]);
+                }
+                worst = fmax(worst, (double)(fabsl(sum) / size));
+                most = fmax(most, fabs(x[i + j * n]));
+            }
+        cr_expect_gt(most, 1e14);
+        cr_expect_lt(worst, 12 * 0x1p-53, "n %ld: %g u", (long)n, worst * 0x1p53);
+        cr_log_info("n %ld: backward error %.2f u, largest of X %.1e", (long)n, worst * 0x1p53,
+                    most);
+        free(a);
+        free(b);
+        free(x);
+    }
+    device_down();
 }

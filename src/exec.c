@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs plans: a service thread per call issues the products, the copiers carry panels and tiles. A
- * step is taken up once the steps it waits for were issued; the device orders the rest by events.
+ * Runs plans: copiers move panels and tiles between the caller's memory and staging buffers, and a
+ * service thread per call asks the device for everything, in the order in which it can be done. One
+ * thread, since many that call the driver at once wait for each other. A step is taken up once the
+ * steps it waits for were issued; the device orders the rest by events.
  * Decides nothing about order or memory (plan.c, pool.c). Called by offload.c.
  *
  * Rules. (1) Everything in struct tb_job but `guard` is under the pool's lock, which is never held
@@ -22,12 +24,11 @@ int64_t exec_watchdog_ns = INT64_C(60000000000);
 static const unsigned abandoned_bit = 1u << 31;
 
 struct step_state {
-    int64_t to_issue;  /* pieces */
-    uint32_t carriers; /* copiers that had one, a bit each */
-    uint32_t seen;     /* lanes that already wait for it, a bit each */
+    int64_t to_issue; /* pieces */
+    uint32_t seen;    /* lanes that already wait for it, a bit each */
     bool issued;
     bool launched;          /* compute: asked for, whatever became of the event behind it */
-    struct tb_event *event; /* compute: behind it */
+    struct tb_event *event; /* behind it */
 };
 
 struct tb_job {
@@ -36,13 +37,15 @@ struct tb_job {
     struct step_state *state;
     unsigned char *done; /* the caller's: only inside the guard */
     struct tb_slab *slab;
+    struct tb_server *server;
     struct tb_job *next;                        /* in the queue, or among the active */
     int32_t compute_at, upload_at, download_at; /* the next step of each kind */
     int64_t upload_piece, download_piece;
-    int64_t left; /* pieces of C not yet written */
-    int busy;     /* tasks in the hands of copiers */
+    int64_t left;                        /* pieces of C not yet written */
+    int busy;                            /* tasks in the hands of copiers */
+    struct tb_chunk *asked, **asked_end; /* transfers to issue */
+    bool closed;                         /* no more of them */
     int refs;
-    uint32_t carriers;
     enum tb_status status; /* the first failure */
     bool begun, over, give_up;
     pthread_cond_t told; /* the caller: begun, over, or the last section left */
@@ -103,6 +106,7 @@ static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan 
     job->left = plan->pieces;
     job->done = done;
     job->refs = 1; /* the caller's */
+    job->asked_end = &job->asked;
     pool_cond_open(&job->told);
     return job;
 }
@@ -137,35 +141,40 @@ static bool step_ready(const struct tb_job *job, int32_t i)
     return true;
 }
 
-/* Makes a lane wait for the steps before step i. `bit` is the lane's in `seen`, `self` its copier,
- * or -1. No lock needed: a step that was issued does not change, but for the bits `seen` of our own
- * lane. */
-static enum tb_status lane_await(struct tb_job *job, int32_t i, struct tb_lane *lane, int self)
+/* The number of the lane of its server that a step belongs to. */
+static int lane_of(const struct tb_step *step)
 {
-    const struct tb_dev_ops *dev = tb_dev();
+    return step->kind == TB_COMPUTE    ? step->lane
+           : step->kind == TB_DOWNLOAD ? TB_LANE_BACK
+                                       : TB_LANE_IN;
+}
+
+/* Makes the lane of step i wait for the steps before it; a lane is told of a step but once. Only
+ * the service thread gets here, and a step that was issued does not change: no lock needed. */
+static enum tb_status lane_await(struct tb_job *job, int32_t i)
+{
     const struct tb_step *step = plan_step(&job->plan, i);
-    uint32_t carriers = 0;
+    const int lane = lane_of(step);
     enum tb_status status = TB_OK;
     for (int w = 0; w < TB_STEP_WAITS && status == TB_OK; w++) {
         if (step->waits_on[w] < 0)
             continue;
-        const struct tb_step *before = plan_step(&job->plan, step->waits_on[w]);
         struct step_state *state = &job->state[step->waits_on[w]];
-        if (before->kind == TB_COMPUTE) {
-            status = dev->wait(lane, state->event);
-        } else if (self >= 0) {
-            carriers |= state->carriers;
-        } else if (!(state->seen & (1u << step->lane))) {
-            state->seen |= 1u << step->lane; /* only the service thread gets here */
-            carriers |= state->carriers;
-        }
+        if (!(state->seen & 1u << lane))
+            status = tb_dev()->wait(job->server->lane[lane], state->event);
+        state->seen |= 1u << lane;
     }
-    if (self >= 0)
-        carriers &= ~(1u << self);
-    for (int c = 0; c < TB_COPIERS_MAX && status == TB_OK; c++)
-        if (carriers & (1u << c))
-            status = dev->wait(lane, atomic_load(&pool_get()->copier[c].latest));
     return status;
+}
+
+/* Step i is on its lane as a whole: an event behind it. The service thread only. */
+static enum tb_status step_mark(struct tb_job *job, int32_t i)
+{
+    struct tb_server *const server = job->server;
+    const int lane = lane_of(plan_step(&job->plan, i));
+    struct tb_event **event = &job->state[i].event;
+    const enum tb_status status = server_event(server, lane, server->turn[lane]++, event);
+    return status == TB_OK ? tb_dev()->record(*event, server->lane[lane]) : status;
 }
 
 /* --- The timeline --- */
@@ -185,6 +194,11 @@ static void lane_ends(struct tb_lane *lane, struct trace_mark *mark)
 {
     if (mark)
         (void)tb_dev()->call(lane, trace_lane_ends, mark);
+}
+
+static int server_number(const struct tb_server *server)
+{
+    return (int)(server - pool_get()->server);
 }
 
 static const char *step_name(enum tb_step_kind kind)
@@ -248,19 +262,21 @@ static bool pick(bool upload, struct tb_task *task)
     return false;
 }
 
-/* Uploads first, they feed the device; but a third of the copiers may always fetch. A copier that
- * fetches waits for the product, so not all should while there is something to send. Lock held. */
+/* Uploads first, they feed the device; but some pieces may always be on their way back: two for
+ * three copiers, by the virtual clock of tests/sim the best share. More would keep too many copiers
+ * waiting for products while there is something to send. Lock held. */
 static bool task_take(struct tb_task *task)
 {
-    enum { SHARE = 3, PATIENCE = 32 };
+    enum { PATIENCE = 32 };
     struct tb_pool *pool = pool_get();
     if (!pick(true, NULL))
         return pick(false, task);
     int fetching = 0;
     for (int c = 0; c < pool->copiers; c++)
-        for (int i = 0; i < 2; i++)
-            fetching += pool->copier[c].chunk[i].download.job != NULL;
-    if ((fetching < pool->copiers / SHARE || pool->sent >= PATIENCE) && pick(false, task)) {
+        for (int i = 0; i < TB_CHUNKS; i++)
+            fetching +=
+                pool->copier[c].chunk[i].state != TB_CHUNK_FREE && pool->copier[c].chunk[i].back;
+    if ((3 * fetching < 2 * pool->copiers || pool->sent >= PATIENCE) && pick(false, task)) {
         pool->sent = 0;
         return true;
     }
@@ -281,35 +297,36 @@ static bool lane_drain(struct tb_lane *lane, struct tb_event *event)
 
 static void engine_break(enum tb_status status)
 {
-    struct tb_pool *pool = pool_get();
-    pthread_mutex_lock(&pool->lock);
-    if (pool->broken == TB_OK)
-        pool->broken = status;
-    pthread_cond_broadcast(&pool->moved);
-    pthread_cond_broadcast(&pool->freed);
-    pthread_mutex_unlock(&pool->lock);
+    pthread_mutex_lock(&pool_get()->lock);
+    pool_break(status);
+    pthread_mutex_unlock(&pool_get()->lock);
 }
 
-static void task_close(struct tb_task *task, enum tb_status status, bool written)
+/* Lock held. */
+static void task_end(struct tb_task *task, enum tb_status status, bool written)
 {
-    struct tb_pool *pool = pool_get();
     struct tb_job *job = task->job;
-    pthread_mutex_lock(&pool->lock);
     if (status != TB_OK)
         job_fail(job, status);
     job->left -= written;
     job->busy--;
     if (job->left == 0 || job->status != TB_OK)
-        pthread_cond_broadcast(&pool->moved);
+        pthread_cond_broadcast(&pool_get()->moved);
     job_drop(job);
     task->job = NULL;
-    pthread_mutex_unlock(&pool->lock);
+}
+
+static void task_close(struct tb_task *task, enum tb_status status, bool written)
+{
+    pthread_mutex_lock(&pool_get()->lock);
+    task_end(task, status, written);
+    pthread_mutex_unlock(&pool_get()->lock);
 }
 
 /* The piece is here and good: the caller's memory gets it, unless the caller is gone. */
 static void task_commit(struct tb_chunk *chunk)
 {
-    struct tb_task *task = &chunk->download;
+    struct tb_task *task = &chunk->task;
     struct tb_job *job = task->job;
     const struct tb_step *step = plan_step(&job->plan, task->step);
     if (!job_enter(job)) {
@@ -330,27 +347,38 @@ static void task_commit(struct tb_chunk *chunk)
  * is out of work for good: the buffer may still be read or written. */
 static void copier_drain(struct tb_copier *self, struct tb_chunk *chunk, enum tb_status status)
 {
-    if (lane_drain(self->lane, chunk->event))
+    if (lane_drain(chunk->lane, chunk->event))
         return;
     self->lost = true;
     engine_break(status);
 }
 
+/* Waits until the service thread has issued what was asked for. False: nobody will. */
+static bool chunk_await(struct tb_copier *self, struct tb_chunk *chunk)
+{
+    struct tb_pool *pool = pool_get();
+    pthread_mutex_lock(&pool->lock);
+    while (chunk->state == TB_CHUNK_ASKED && pool->broken != TB_DEVICE_OFF)
+        pthread_cond_wait(&self->issued, &pool->lock);
+    self->lost = self->lost || chunk->state == TB_CHUNK_ASKED;
+    const bool flying = chunk->state == TB_CHUNK_FLYING;
+    pthread_mutex_unlock(&pool->lock);
+    return flying;
+}
+
 /* Waits until a staging buffer is free, and finishes what came in it. */
 static void chunk_settle(struct tb_copier *self, struct tb_chunk *chunk)
 {
-    if (!chunk->busy)
+    if (!chunk_await(self, chunk))
         return;
     const enum tb_status status = tb_dev()->sync(chunk->event);
     if (status != TB_OK)
         copier_drain(self, chunk, status);
-    chunk->busy = false;
-    if (!chunk->download.job)
-        return;
-    if (status == TB_OK)
+    if (chunk->back && status == TB_OK)
         task_commit(chunk);
-    else
-        task_close(&chunk->download, status, false);
+    else if (chunk->back)
+        task_close(&chunk->task, status, false);
+    chunk->state = TB_CHUNK_FREE;
 }
 
 /* A piece between its staging buffer and the device, where its columns lie further apart if it has
@@ -368,88 +396,69 @@ static struct tb_copy piece_shape(const struct tb_panel *range, size_t elem,
                             .src_pitch = up ? near : far};
 }
 
-/* One transfer between the buffer and the device, behind everything it has to wait for. */
-static enum tb_status task_issue(struct tb_copier *self, struct tb_chunk *chunk,
-                                 const struct tb_task *task)
+/* On the way in: the bytes of a piece, ready to be sent. */
+static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *task)
 {
-    const struct tb_dev_ops *dev = tb_dev();
     struct tb_job *job = task->job;
     const struct tb_plan *plan = &job->plan;
     const struct tb_step *step = plan_step(plan, task->step);
     const enum tb_operand_id which = plan_operand(step->kind);
     const size_t elem = plan->elem[which];
     const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
-    const size_t bytes = plan_piece_bytes(&step->range, elem, &piece);
-    struct tb_copy shape = piece_shape(&step->range, elem, &piece, is_upload(step->kind));
-    const void *from = chunk->bytes;
-    const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
-                       plan_piece_offset(&step->range, elem, &piece);
-    if (is_upload(step->kind)) {
-        if (!job_enter(job))
-            return TB_TIMEOUT;
-        /* Pinned memory needs no staging on the way in: should the caller give up, it is only read.
-         * On the way back it is staged like all: C is written when a piece is known good. */
-        if (job->call.where[which] != TB_HOST_PINNED ||
-            !stage_rectangle(&job->call, &step->range, which, elem, &piece, &from, &shape)) {
-            const int64_t start = trace_start();
-            stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
-            trace_span(start, "copier", "stage", NULL);
-        }
-        job_leave(job);
+    chunk->from = chunk->bytes;
+    chunk->shape = piece_shape(&step->range, elem, &piece, is_upload(step->kind));
+    if (!is_upload(step->kind))
+        return TB_OK;
+    if (!job_enter(job))
+        return TB_TIMEOUT;
+    /* Pinned memory needs no staging on the way in: should the caller give up, it is only read. On
+     * the way back it is staged like all: C is written when a piece is known good. */
+    if (job->call.where[which] != TB_HOST_PINNED ||
+        !stage_rectangle(&job->call, &step->range, which, elem, &piece, &chunk->from,
+                         &chunk->shape)) {
+        const int64_t start = trace_start();
+        stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
+        trace_span(start, "copier", "stage", NULL);
     }
-    enum tb_status status = lane_await(job, task->step, self->lane, self->index);
-    if (status != TB_OK)
-        return status;
-    struct trace_mark *const mark =
-        lane_begins(self->lane, is_upload(step->kind) ? TRACE_H2D : TRACE_D2H, self->index,
-                    step_name(step->kind), bytes);
-    if (bytes > 0) /* nothing of a triangle may be left in a piece */
-        status = is_upload(step->kind) ? dev->h2d(self->lane, at, from, shape)
-                                       : dev->d2h(self->lane, chunk->bytes, at, shape);
-    lane_ends(self->lane, mark);
-    if (status != TB_OK)
-        return status;
-    chunk->busy = true;
-    status = dev->record(chunk->event, self->lane);
-    if (status != TB_OK) {
-        copier_drain(self, chunk, status); /* it is under way, and nothing tells when it ends */
-        chunk->busy = false;
-        return status;
-    }
-    atomic_store(&self->latest, chunk->event);
+    job_leave(job);
     return TB_OK;
 }
 
+/* Has the service thread issue the transfer of a piece. */
 static void task_run(struct tb_copier *self, struct tb_task *task)
 {
     struct tb_pool *pool = pool_get();
-    struct tb_chunk *chunk = &self->chunk[self->turn];
-    self->turn ^= 1;
-    chunk_settle(self, chunk);
     struct tb_job *job = task->job;
-    const enum tb_status status = self->lost ? TB_DEVICE_FAULT : task_issue(self, chunk, task);
-    if (status != TB_OK) {
-        task_close(task, status, false);
-        return;
-    }
+    struct tb_chunk *chunk = &self->chunk[self->turn];
+    self->turn = (self->turn + 1) % TB_CHUNKS;
+    chunk_settle(self, chunk);
+    enum tb_status status = self->lost ? TB_DEVICE_FAULT : task_stage(chunk, task);
     pthread_mutex_lock(&pool->lock);
-    struct step_state *state = &job->state[task->step];
-    state->carriers |= 1u << self->index;
-    job->carriers |= 1u << self->index;
-    if (--state->to_issue == 0) {
-        state->issued = true;
-        pthread_cond_broadcast(&pool->moved);
-        pthread_cond_broadcast(&pool->work);
-    }
-    if (plan_step(&job->plan, task->step)->kind == TB_DOWNLOAD) {
-        chunk->download = *task; /* stays in our hands until the piece is here */
+    if (status == TB_OK && job->closed)
+        status = TB_TIMEOUT;
+    if (status != TB_OK) {
+        task_end(task, status, false);
     } else {
-        job->busy--;
-        if (job->status != TB_OK)
-            pthread_cond_broadcast(&pool->moved);
-        job_drop(job);
+        chunk->task = *task;
+        chunk->back = !is_upload(plan_step(&job->plan, task->step)->kind);
+        chunk->state = TB_CHUNK_ASKED;
+        chunk->next = NULL;
+        *job->asked_end = chunk;
+        job->asked_end = &chunk->next;
+        pthread_cond_broadcast(&pool->moved);
     }
     pthread_mutex_unlock(&pool->lock);
+}
+
+/* The buffer to wait for: in use for the longest time, of those that will be free. NULL: none. */
+static struct tb_chunk *oldest_in_use(struct tb_copier *self)
+{
+    for (int i = 0; i < TB_CHUNKS; i++) {
+        struct tb_chunk *chunk = &self->chunk[(self->turn + i) % TB_CHUNKS];
+        if (chunk->state == TB_CHUNK_FLYING || (chunk->state == TB_CHUNK_ASKED && !self->lost))
+            return chunk;
+    }
+    return NULL;
 }
 
 static void copier_work(struct tb_copier *self)
@@ -458,14 +467,14 @@ static void copier_work(struct tb_copier *self)
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         struct tb_task task;
-        struct tb_chunk *oldest = &self->chunk[self->turn], *newest = &self->chunk[self->turn ^ 1];
+        struct tb_chunk *oldest = oldest_in_use(self);
         if (!self->lost && task_take(&task)) {
             pthread_mutex_unlock(&pool->lock);
             task_run(self, &task);
             pthread_mutex_lock(&pool->lock);
-        } else if (oldest->busy || newest->busy) {
+        } else if (oldest) {
             pthread_mutex_unlock(&pool->lock);
-            chunk_settle(self, oldest->busy ? oldest : newest);
+            chunk_settle(self, oldest);
             pthread_mutex_lock(&pool->lock);
         } else if (pool->stop_copiers) {
             break;
@@ -478,27 +487,96 @@ static void copier_work(struct tb_copier *self)
 
 /* --- Service threads --- */
 
-static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, int32_t i,
-                                    struct tb_event **event)
+/* One transfer between a buffer and the device, behind everything it has to wait for. */
+static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
+{
+    const struct tb_dev_ops *dev = tb_dev();
+    const struct tb_plan *plan = &job->plan;
+    const struct tb_task *task = &chunk->task;
+    const struct tb_step *step = plan_step(plan, task->step);
+    const enum tb_operand_id which = plan_operand(step->kind);
+    const size_t elem = plan->elem[which];
+    const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
+    const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
+                       plan_piece_offset(&step->range, elem, &piece);
+    struct tb_lane *const lane = job->server->lane[lane_of(step)];
+    enum tb_status status = lane_await(job, task->step);
+    if (status != TB_OK)
+        return status;
+    struct trace_mark *const mark =
+        lane_begins(lane, chunk->back ? TRACE_D2H : TRACE_H2D, server_number(job->server),
+                    step_name(step->kind), plan_piece_bytes(&step->range, elem, &piece));
+    if (chunk->shape.width > 0) /* nothing of a triangle may be left in a piece */
+        status = chunk->back ? dev->d2h(lane, chunk->bytes, at, chunk->shape)
+                             : dev->h2d(lane, at, chunk->from, chunk->shape);
+    lane_ends(lane, mark);
+    if (status != TB_OK)
+        return status;
+    chunk->lane = lane;
+    status = dev->record(chunk->event, lane);
+    if (status != TB_OK) /* it is under way, and nothing tells when it ends */
+        copier_drain(chunk->of, chunk, status);
+    return status;
+}
+
+/* Issues the transfer that was asked for first; after a failure it is only let go of. Lock held,
+ * and let go meanwhile. False: there is none. */
+static bool asked_next(struct tb_job *job)
+{
+    struct tb_pool *pool = pool_get();
+    struct tb_chunk *chunk = job->asked;
+    if (!chunk)
+        return false;
+    job->asked = chunk->next;
+    if (!job->asked)
+        job->asked_end = &job->asked;
+    struct step_state *state = &job->state[chunk->task.step];
+    const bool last = state->to_issue == 1;
+    enum tb_status status = job->status;
+    if (status == TB_OK && job_abandoned(job))
+        status = TB_TIMEOUT;
+    bool flying = false;
+    if (status == TB_OK) {
+        pthread_mutex_unlock(&pool->lock);
+        status = chunk_issue(job, chunk);
+        flying = status == TB_OK;
+        if (flying && chunk->of->lost) /* it waits no more, for nothing came for too long */
+            copier_drain(chunk->of, chunk, TB_TIMEOUT);
+        if (flying && last)
+            status = step_mark(job, chunk->task.step);
+        pthread_mutex_lock(&pool->lock);
+    }
+    if (status != TB_OK)
+        job_fail(job, status);
+    state->to_issue -= flying;
+    state->issued = last && status == TB_OK;
+    struct tb_task task = chunk->task;
+    chunk->state = flying ? TB_CHUNK_FLYING : TB_CHUNK_FREE;
+    pthread_cond_broadcast(&chunk->of->issued);
+    if (!flying || !chunk->back) /* else it stays with the copier until it is here */
+        task_end(&task, status, false);
+    if (last)
+        pthread_cond_broadcast(&pool->work);
+    return true;
+}
+
+static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, int32_t i)
 {
     const struct tb_dev_ops *dev = tb_dev();
     const struct tb_step *step = plan_step(&job->plan, i);
     struct tb_lane *lane = self->lane[step->lane];
     const struct tb_gemm_params params =
         stage_params(&job->call, &job->plan, step, job->slab->base);
-    enum tb_status status = lane_await(job, i, lane, -1);
+    enum tb_status status = lane_await(job, i);
     if (status == TB_OK) {
-        const int number = (int)(self - pool_get()->server) * TB_SERVER_LANES + step->lane;
+        const int number = server_number(self) * TB_PLAN_LANES + step->lane;
         struct trace_mark *const mark =
             lane_begins(lane, TRACE_KERNEL, number, step_name(step->kind), 0);
         status = dev->launch(lane, stage_kernel(&job->plan, step), &params);
         lane_ends(lane, mark);
     }
     job->state[i].launched = status == TB_OK;
-    *event = self->event[step->lane][self->turn[step->lane]++ % TB_RING];
-    if (status == TB_OK)
-        status = dev->record(*event, lane);
-    return status;
+    return status == TB_OK ? step_mark(job, i) : status;
 }
 
 /* The next product of the job, if it can be issued. Lock held, and let go meanwhile. */
@@ -511,15 +589,13 @@ static bool compute_next(struct tb_server *self, struct tb_job *job)
     const int32_t i = job->compute_at;
     if (i == count || !step_ready(job, i))
         return false;
-    struct tb_event *event = NULL;
     pthread_mutex_unlock(&pool->lock);
-    const enum tb_status status = compute_issue(self, job, i, &event);
+    const enum tb_status status = compute_issue(self, job, i);
     pthread_mutex_lock(&pool->lock);
     if (status != TB_OK) {
         job_fail(job, status);
         return true;
     }
-    job->state[i].event = event;
     job->state[i].issued = true;
     job->compute_at++;
     pthread_cond_broadcast(&pool->work);
@@ -584,6 +660,7 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
     pthread_mutex_lock(&pool->lock);
     if (ready != TB_OK)
         job_fail(job, ready);
+    job->server = self;
     job->next = pool->active;
     pool->active = job;
     pthread_cond_broadcast(&pool->work);
@@ -591,7 +668,7 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
         const enum tb_status status = engine_status(pool);
         if (status != TB_OK)
             job_fail(job, status);
-        else if (compute_next(self, job))
+        else if (compute_next(self, job) || asked_next(job))
             continue;
         else if (job->plan.in_place[TB_C] && job->compute_at == job->plan.count)
             job_land(self, job);
@@ -602,20 +679,17 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
-    while (job->busy > 0 && !job_abandoned(job))
-        pthread_cond_wait(&pool->moved, &pool->lock);
+    while (asked_next(job) || (job->busy > 0 && !job_abandoned(job)))
+        if (!job->asked && job->busy > 0 && !job_abandoned(job))
+            pthread_cond_wait(&pool->moved, &pool->lock);
+    job->closed = true;
     pthread_mutex_unlock(&pool->lock);
 }
 
 /* After a failure: nothing of the job may be under way when its memory goes to the next one. */
-static bool job_drain(struct tb_server *self, struct tb_job *job)
+static bool job_drain(struct tb_server *self)
 {
     bool good = true;
-    for (int c = 0; c < TB_COPIERS_MAX; c++) {
-        struct tb_event *latest = atomic_load(&pool_get()->copier[c].latest);
-        if ((job->carriers & (1u << c)) && tb_dev()->sync(latest) != TB_OK)
-            good = tb_dev()->sync(latest) == TB_OK && good;
-    }
     for (int lane = 0; lane < TB_SERVER_LANES; lane++)
         good = lane_drain(self->lane[lane], self->event[lane][0]) && good;
     return good;
@@ -653,7 +727,7 @@ static void job_run(struct tb_server *self, struct tb_job *job)
     if (status == TB_OK) {
         job_drive(self, job);
         status = job->status;
-        if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
+        if (status != TB_OK && !job_abandoned(job) && !job_drain(self))
             engine_break(status);
         else if (status != TB_OK && job->plan.in_place[TB_C])
             (void)tiles_land(self, job);
@@ -764,11 +838,9 @@ static void job_abandon(struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
     atomic_fetch_or(&job->guard, abandoned_bit);
-    pool->broken = TB_DEVICE_OFF;
     for (struct tb_job *other = pool->active; other; other = other->next)
         pthread_cond_broadcast(&other->told); /* what hangs here may hang there: leave too */
-    pthread_cond_broadcast(&pool->moved);
-    pthread_cond_broadcast(&pool->freed);
+    pool_break(TB_DEVICE_OFF);
     while (atomic_load(&job->guard) != abandoned_bit)
         pthread_cond_wait(&job->told, &pool->lock);
 }

@@ -293,7 +293,7 @@ static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
         size->n = min64(caps->tile, call->n);
         return;
     }
-    const int64_t tile = longest <= 4096 ? 1024 : longest <= 32768 ? 2048 : 4096;
+    const int64_t tile = longest <= 8192 ? 1024 : longest <= 32768 ? 2048 : 4096;
     const int64_t for_m = call->n < tile ? min64(8 * tile, tile * tile / call->n) : tile;
     const int64_t for_n = call->m < tile ? min64(8 * tile, tile * tile / call->m) : tile;
     size->m = even_tile(call->m, max64(for_m, tile));
@@ -362,17 +362,19 @@ static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, d
 /* Is it worth while to let parts of k run ahead? Where the device is the slower side it works from
  * the first part on instead of waiting for whole panels. Where the link is, tiles should rather be
  * finished, and fetched, as early as they can be; but for a C that is next to nothing. The rates
- * are the built-in ones: the same call gets the same order, and so the same bits, in every run. */
+ * are the built-in ones: the same call gets the same order, and so the same bits, in every run. The
+ * link is that of an H200 host, staged, in bytes per ns. */
 static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps)
 {
+    const double link = 48;
     struct tb_rates rates;
     if (caps->order > 0)
         return caps->order == 2;
     route_default_rates(caps, &rates);
     const double in = call_bytes_in(call), out = call_bytes_out(call);
     /* A C that is read has to be there first, all of it. */
-    const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.9 : 1.5;
-    return out <= in / 8 || call_flops(call) / rates.gpu[call->ab] > least * in / rates.link_in;
+    const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.7 : 1.5;
+    return out <= in / 8 || call_flops(call) / rates.gpu[call->ab] > least * in / link;
 }
 
 /* With C as a whole on the device too, k can come in parts: each is summed into all of C, so that
@@ -553,7 +555,7 @@ static int32_t panel_bring(struct walk *walk, enum tb_operand_id which, int64_t 
     for (int lane = 0, w = 0; lane < TB_PLAN_LANES; lane++)
         if (slot->user[lane] >= 0)
             step->waits_on[w++] = slot->user[lane];
-    *slot = (struct slot_state){.key = key, .upload = index, .user = {-1, -1}};
+    *slot = (struct slot_state){.key = key, .upload = index, .user = {-1, -1, -1, -1}};
     cache->where[key] = s;
     return s;
 }
@@ -734,7 +736,7 @@ static bool cache_open(struct cache *cache, int64_t panels, int32_t slots, void 
     cache->count = slots;
     memset(cache->where, -1, (size_t)panels * sizeof *cache->where);
     for (int32_t s = 0; s < slots; s++)
-        cache->slot[s] = (struct slot_state){.key = -1, .upload = -1, .user = {-1, -1}};
+        cache->slot[s] = (struct slot_state){.key = -1, .upload = -1, .user = {-1, -1, -1, -1}};
     return true;
 }
 
@@ -775,7 +777,8 @@ out:
 /* One tile, everything once: no search, no allocation. */
 static void steps_single(struct walk *walk)
 {
-    struct slot_state slots[2] = {{.key = -1, .user = {-1, -1}}, {.key = -1, .user = {-1, -1}}};
+    struct slot_state slots[2] = {{.key = -1, .user = {-1, -1, -1, -1}},
+                                  {.key = -1, .user = {-1, -1, -1, -1}}};
     int32_t where[2] = {-1, -1}, fetched = -1;
     for (int x = 0; x < 2; x++)
         walk->cache[x] = (struct cache){.slot = &slots[x], .where = &where[x], .count = 1};
@@ -821,7 +824,7 @@ static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
         return (size_t)caps->chunk < TB_CHUNK_BYTES ? (size_t)caps->chunk : TB_CHUNK_BYTES;
     const double in = ((double)call->m + (double)call->n) * (double)call->k * (double)call->batch *
                       (double)plan->elem[TB_A];
-    double piece = in / 24;
+    double piece = in / 48;
     /* A streaming product has a few panels under way, not all of them. */
     const double panel = slot_bytes(call, plan, size, TB_A) + slot_bytes(call, plan, size, TB_B);
     if (!plan->whole && piece > panel / 12)
@@ -858,8 +861,11 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
     if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
-    plan->kernel = kernel_choose(caps, call->ab, call->c_type, transposed(call->ta),
-                                 transposed(call->tb), size.m, size.n, size.k, size.group);
+    /* Tiles are computed beside each other: the row is to suit as many as there are lanes. */
+    const double lanes = tile_count(call, &size);
+    plan->kernel = kernel_choose(
+        caps, call->ab, call->c_type, transposed(call->ta), transposed(call->tb), size.m, size.n,
+        size.k, size.group * (lanes < TB_PLAN_LANES ? (int64_t)lanes : TB_PLAN_LANES));
     if (plan->kernel < 0)
         return TB_NO_KERNEL;
     enum tb_status status = layout(call, &size, plan);

@@ -16,7 +16,7 @@
 #define TB_INLINE_BYTES                                                                            \
     ((size_t)64 << 10)  /* a product this small may run on the caller's stack                      \
                          */
-#define TB_PLAN_LANES 2 /* lanes a plan computes on */
+#define TB_PLAN_LANES 4 /* lanes a plan computes on */
 #define TB_STEP_WAITS 4
 
 enum tb_step_kind { TB_UPLOAD_A, TB_UPLOAD_B, TB_UPLOAD_C, TB_COMPUTE, TB_DOWNLOAD };

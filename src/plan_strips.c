@@ -232,7 +232,8 @@ static int32_t bring(struct strips *s, int64_t i)
     struct tb_step *step = add(s, TB_UPLOAD_A, at, &panel);
     for (int lane = 0; lane < TB_PLAN_LANES; lane++)
         step->waits_on[lane] = slot->user[lane];
-    *slot = (struct strip_slot){.strip = i, .ready = index, .user = {-1, -1}, .used = ++s->uses};
+    *slot = (struct strip_slot){
+        .strip = i, .ready = index, .user = {-1, -1, -1, -1}, .used = ++s->uses};
     if (s->mirrored)
         mirror(s, i, at, index);
     return at;
@@ -438,7 +439,7 @@ static enum tb_status steps_build(struct strips *s)
     s->fetched = (int32_t *)(s->slot + slots);
     s->multiplied = s->fetched + rings;
     for (size_t i = 0; i < slots; i++)
-        s->slot[i] = (struct strip_slot){.strip = -1, .ready = -1, .user = {-1, -1}};
+        s->slot[i] = (struct strip_slot){.strip = -1, .ready = -1, .user = {-1, -1, -1, -1}};
     memset(s->fetched, -1, 2 * rings * sizeof *s->fetched);
     for (int64_t j = 0; j < s->blocks; j++)
         block_emit(s, j);

@@ -15,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 #include "conf.h"
-#include "plan.h"
 
 enum { STACK_BYTES = 1 << 20 };
 int64_t pool_idle_ns = INT64_C(10000000000);
@@ -47,11 +46,22 @@ bool pool_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_
     return pthread_cond_timedwait(cond, lock, &until) == 0;
 }
 
+/* Held for moments, and wanted by many threads: whoever finds it taken tries again for a moment
+ * before it sleeps. */
+static void lock_open(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+}
+
 static void pool_reset(void)
 {
     memset(&pool, 0, sizeof pool);
     pool.budget = SIZE_MAX;
-    pthread_mutex_init(&pool.lock, NULL);
+    lock_open(&pool.lock);
     pool_cond_open(&pool.work);
     pool_cond_open(&pool.queued);
     pool_cond_open(&pool.moved);
@@ -201,22 +211,17 @@ static enum tb_status chunk_open(struct tb_chunk *chunk)
 
 static void copier_close(struct tb_copier *self)
 {
-    if (self->lane)
-        tb_dev()->lane_close(self->lane);
-    self->lane = NULL;
-    chunk_close(&self->chunk[0]);
-    chunk_close(&self->chunk[1]);
+    for (int i = 0; i < TB_CHUNKS; i++)
+        chunk_close(&self->chunk[i]);
 }
 
 static enum tb_status copier_open(struct tb_copier *self)
 {
     enum tb_status status = tb_dev()->bind();
-    if (status == TB_OK)
-        status = tb_dev()->lane_open(&self->lane, true);
-    if (status == TB_OK)
-        status = chunk_open(&self->chunk[0]);
-    if (status == TB_OK)
-        status = chunk_open(&self->chunk[1]);
+    for (int i = 0; i < TB_CHUNKS && status == TB_OK; i++) {
+        status = chunk_open(&self->chunk[i]);
+        self->chunk[i].of = self;
+    }
     if (status != TB_OK)
         copier_close(self);
     return status;
@@ -260,6 +265,7 @@ enum tb_status pool_start(struct tb_pool *p, void (*copy)(struct tb_copier *self
         struct tb_copier *self = &p->copier[i];
         self->index = i;
         self->state = TB_COPIER_STARTING;
+        pool_cond_open(&self->issued);
         if (!thread_start(&self->thread, copier_main, self)) {
             self->state = TB_COPIER_NONE;
             break;
@@ -291,13 +297,21 @@ enum tb_status server_open(struct tb_server *self)
         return TB_OK;
     enum tb_status status = dev->bind();
     for (int lane = 0; lane < TB_SERVER_LANES && status == TB_OK; lane++) {
-        status = dev->lane_open(&self->lane[lane], false);
-        for (int i = 0; i < TB_RING && status == TB_OK; i++)
-            status = dev->event_open(&self->event[lane][i]);
+        status = dev->lane_open(&self->lane[lane], lane >= TB_LANE_IN);
+        if (status == TB_OK)
+            status = dev->event_open(&self->event[lane][0]); /* one is there for the end */
     }
     self->ready = status == TB_OK;
     if (!self->ready)
         server_close(self);
+    return status;
+}
+
+enum tb_status server_event(struct tb_server *self, int lane, unsigned n, struct tb_event **out)
+{
+    struct tb_event **event = &self->event[lane][n % TB_RING];
+    const enum tb_status status = *event ? TB_OK : tb_dev()->event_open(event);
+    *out = *event;
     return status;
 }
 
@@ -517,9 +531,19 @@ static bool slabs_idle(void)
     return any;
 }
 
+void pool_break(enum tb_status status)
+{
+    if (pool.broken == TB_OK || status == TB_DEVICE_OFF)
+        pool.broken = status;
+    pthread_cond_broadcast(&pool.moved);
+    pthread_cond_broadcast(&pool.freed);
+    for (int c = 0; c < pool.copiers; c++)
+        pthread_cond_broadcast(&pool.copier[c].issued);
+}
+
 void pool_idle(struct tb_pool *p)
 {
-    if (!slabs_idle()) {
+    if (p->broken != TB_OK || !slabs_idle()) { /* a device that is lost takes nothing back */
         pthread_cond_wait(&p->work, &p->lock);
         return;
     }

@@ -10,9 +10,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "dev.h"
+#include "plan.h"
 
 enum { TB_COPIERS_MAX = 16, TB_COPIERS_AUTO = 12, TB_SERVERS_MAX = 8, TB_SLABS_MAX = 32 };
-enum { TB_RING = 16, TB_SERVER_LANES = 2 };
+enum { TB_RING = 128, TB_CHUNKS = 2 }; /* events of a lane; staging buffers of a copier */
 
 /* A piece of work of a call in the hands of a copier. */
 struct tb_task {
@@ -21,27 +22,42 @@ struct tb_task {
     int64_t piece;
 };
 
-/* A staging buffer. At most one transfer is under way in it. */
+enum tb_chunk_state { TB_CHUNK_FREE, TB_CHUNK_ASKED, TB_CHUNK_FLYING };
+
+/* A staging buffer, or the place of a piece that needs none. At most one transfer is under way in
+ * it. A copier asks for the transfer, the service thread of the call issues it, the copier waits.
+ */
 struct tb_chunk {
     char *bytes;
-    struct tb_event *event; /* behind that transfer */
-    bool busy;
-    struct tb_task download; /* what to do with the bytes once they are here */
+    struct tb_event *event;            /* behind that transfer */
+    _Atomic enum tb_chunk_state state; /* freed by its copier without the lock */
+    struct tb_task task;
+    bool back;            /* it comes from the device */
+    struct tb_copier *of; /* whose it is */
+    struct tb_lane *lane; /* that carries it */
+    struct tb_chunk *next;
+    const void *from; /* on the way in: the bytes, */
+    struct tb_copy shape;
 };
 
 struct tb_copier {
     int index;
     pthread_t thread;
     enum { TB_COPIER_NONE, TB_COPIER_STARTING, TB_COPIER_UP, TB_COPIER_FAILED } state;
-    struct tb_lane *lane;
-    struct tb_chunk chunk[2];
-    bool lost;                         /* its lane no longer answers */
-    int turn;                          /* chunk to take next */
-    _Atomic(struct tb_event *) latest; /* behind everything issued on the lane so far */
+    pthread_cond_t issued; /* a transfer that it asked for */
+    struct tb_chunk chunk[TB_CHUNKS];
+    atomic_bool lost; /* a transfer in its buffers no longer answers */
+    int turn;         /* chunk to take next */
 };
 
-/* A service thread and what it computes on. Events are used in turn: one that is recorded anew
- * stands for more work of the same lane, so whoever waits for it waits long enough. */
+/* The lanes of a call: those it computes on, the way in and the way back. All copiers put its
+ * transfers on the same two: so they arrive in the order of the plan. */
+enum { TB_LANE_IN = TB_PLAN_LANES, TB_LANE_BACK, TB_SERVER_LANES };
+
+/* A service thread and its lanes. Events are opened as they are needed and used in turn: one that
+ * is recorded anew stands for more work of the same lane, so whoever waits for it waits long
+ * enough.
+ */
 struct tb_server {
     pthread_t thread;
     bool alive, ready;
@@ -110,6 +126,8 @@ bool pool_serve(struct tb_pool *pool, void (*serve)(struct tb_server *self));
 /* Opens lanes and events of a service thread, on it. Where that failed the thread retires (lock
  * held): its entry belongs to nobody then, and may be taken by the next. */
 enum tb_status server_open(struct tb_server *self);
+/* The n-th event of a lane. Its turn belongs to the caller alone. */
+enum tb_status server_event(struct tb_server *self, int lane, unsigned n, struct tb_event **out);
 void server_retire(struct tb_server *self);
 
 /* Opens the kit; on the thread of a caller that has taken it. */
@@ -120,6 +138,9 @@ enum tb_status kit_open(struct tb_kit *kit);
 enum tb_status pool_take(size_t bytes, const bool *give_up, void (*begun)(void *), void *arg,
                          struct tb_slab **out);
 void pool_give(struct tb_slab *slab);
+
+/* Nothing more may be started: everybody who waits is told. Lock held. */
+void pool_break(enum tb_status status);
 
 /* Waits for work; gives idle device memory back after a while. Lock held. */
 void pool_idle(struct tb_pool *pool);

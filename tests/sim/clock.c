@@ -146,10 +146,10 @@ static struct job *pick(struct world *world, bool upload, double now, bool take)
     return NULL;
 }
 
-/* The rule of exec.c: uploads first, a share of the copiers may fetch. */
+/* The rule of exec.c: uploads first, but some pieces may always be on their way back. */
 static struct job *choose(struct world *world, double now, bool *upload)
 {
-    enum { SHARE = 3, PATIENCE = 32 };
+    enum { PATIENCE = 32 };
     const int copiers = world->machine->copiers;
     *upload = pick(world, true, now, false) != NULL;
     if (!*upload)
@@ -158,7 +158,7 @@ static struct job *choose(struct world *world, double now, bool *upload)
     for (int c = 0; c < copiers; c++)
         for (int i = 0; i < 2; i++)
             fetching += world->copier[c].chunk[i].job != NULL;
-    if ((fetching < copiers / SHARE || world->sent >= PATIENCE) && pick(world, false, now, false)) {
+    if ((3 * fetching < 2 * copiers || world->sent >= PATIENCE) && pick(world, false, now, false)) {
         world->sent = 0;
         *upload = false;
         return pick(world, false, now, true);

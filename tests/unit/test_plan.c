@@ -60,7 +60,7 @@ static bool ordered(const struct order *order, int32_t earlier, int32_t step)
 static struct order order_of(const struct tb_plan *plan)
 {
     struct order order = {calloc((size_t)plan->count, (size_t)plan->count), plan->count};
-    int32_t last[TB_PLAN_LANES] = {-1, -1};
+    int32_t last[TB_PLAN_LANES] = {-1, -1, -1, -1};
     for (int32_t i = 0; i < plan->count; i++) {
         const struct tb_step *step = plan_step(plan, i);
         for (int w = 0; w < TB_STEP_WAITS; w++)
@@ -329,9 +329,9 @@ Test(plan, grows_in_squares)
         "5: compute C[0+16, 16+16] slot 1 = A slot 0 * B slot 1, k 0+10, lane 1 after 0,4\n"
         "6: download C[0+16, 16+16] slot 1 after 5\n"
         "7: upload A[16+16, 0+10] slot 1\n"
-        "8: compute C[16+16, 0+16] slot 2 = A slot 1 * B slot 0, k 0+10, lane 0 after 7,1\n"
+        "8: compute C[16+16, 0+16] slot 2 = A slot 1 * B slot 0, k 0+10, lane 2 after 7,1\n"
         "9: download C[16+16, 0+16] slot 2 after 8\n"
-        "10: compute C[16+16, 16+16] slot 3 = A slot 1 * B slot 1, k 0+10, lane 1 after 7,4\n"
+        "10: compute C[16+16, 16+16] slot 3 = A slot 1 * B slot 1, k 0+10, lane 3 after 7,4\n"
         "11: download C[16+16, 16+16] slot 3 after 10\n");
 }
 

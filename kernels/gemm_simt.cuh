@@ -71,6 +71,8 @@ struct gemm_simt {
     static constexpr int EVERY = fold_every<T>;
     static constexpr bool FOLD = EVERY > 0;
     static_assert(EVERY % BK == 0, "a fold falls between two steps");
+    // No routine asks for a triangle of 16-bit matrices, and their rows have no register to spare.
+    static constexpr bool TRIANGLES = sizeof(typename E::stored) > 2;
 
     // First entry of group `g` of this thread in the tile.
     static __device__ int row(int g)
@@ -147,7 +149,7 @@ struct gemm_simt {
     // Does the diagonal go through the tile where it bounds what is asked for?
     static __device__ bool crosses(const tb_gemm_params &p, const tile_place &at)
     {
-        return p.uplo && at.i0 < at.j0 + BN && at.j0 < at.i0 + BM;
+        return TRIANGLES && p.uplo && at.i0 < at.j0 + BN && at.j0 < at.i0 + BM;
     }
 
     // C = alpha acc + beta C, in the type of the computation, rounded once.
@@ -176,11 +178,12 @@ struct gemm_simt {
                 } else if (dj < cols) {
 #pragma unroll
                     for (int v = 0; v < G; v++)
-                        if (row(g) + v < rows && in_triangle(p, at.i0 + row(g) + v, at.j0 + dj)) {
+                        if (row(g) + v < rows &&
+                            (!TRIANGLES || in_triangle(p, at.i0 + row(g) + v, at.j0 + dj))) {
                             if (!p.beta_zero)
                                 old.v[v] = out[v];
                             out[v] = entry(alpha, beta, p.beta_zero, acc[j][g * G + v], old.v[v]);
-                            if (p.uplo & TB_KUPLO_REAL && at.i0 + row(g) + v == at.j0 + dj)
+                            if (TRIANGLES && p.uplo & TB_KUPLO_REAL && at.i0 + row(g) + v == at.j0 + dj)
                                 drop_imaginary(out[v]);
                         }
                 }
@@ -246,7 +249,7 @@ struct gemm_simt {
         if (t >= tiles)
             return;
         const tile_place at = place_tile(t, p, BM, BN);
-        if (!tile_outside(p, at, BM, BN))
+        if (!TRIANGLES || !tile_outside(p, at, BM, BN))
             run_tile(p, at, reinterpret_cast<T *>(smem));
     }
 };

@@ -278,7 +278,7 @@ static bool can_map(uint64_t base, int64_t ld, int64_t stride, int64_t batch, in
 bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *p)
 {
     const int64_t most = INT32_MAX - 4096; /* coordinates of the engine, numbers of tiles */
-    if (p->uplo != TB_KUPLO_ALL && kernel->family != TB_SIMT)
+    if (p->uplo != TB_KUPLO_ALL && (kernel->family != TB_SIMT || bytes_of(kernel->ab) == 2))
         return false;
     if (kernel->family != TB_SM90)
         return true;

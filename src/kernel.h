@@ -68,7 +68,7 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
 int kernel_triangle(const struct tb_caps *caps, enum tb_type type, bool mirror);
 
 /* May the row serve these operands, wherever they lie? Those of sm_90 not always; only the plain
- * ones keep to a triangle of C. */
+ * ones, other than of 16 bits, keep to a triangle of C. */
 bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
 
 /* `kernel`, or where that row does not accept the operands or `barred[kernel]`, the row of the same

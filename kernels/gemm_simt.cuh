@@ -32,16 +32,11 @@ __device__ inline tile_place place_tile(int64_t t, const tb_gemm_params &p, int6
     return {item, (band * BAND + t - col * height) * bm, col * bn};
 }
 
-// Has a tile of C, or an entry, no part in the triangle that is asked for?
+// Has a tile of C no part in the triangle that is asked for?
 __device__ inline bool tile_outside(const tb_gemm_params &p, const tile_place &at, int64_t bm, int64_t bn)
 {
     const int side = p.uplo & TB_KUPLO_SIDE;
     return side == TB_KUPLO_LOWER ? at.i0 + bm <= at.j0 : side == TB_KUPLO_UPPER && at.j0 + bn <= at.i0;
-}
-__device__ inline bool in_triangle(const tb_gemm_params &p, int64_t i, int64_t j)
-{
-    const int side = p.uplo & TB_KUPLO_SIDE;
-    return side == TB_KUPLO_LOWER ? i >= j : side != TB_KUPLO_UPPER || i <= j;
 }
 
 // Where product `item` has a matrix. That it is global memory must be said: the compiler sees a number.
@@ -146,11 +141,25 @@ struct gemm_simt {
                 clear(acc[j][i]);
     }
 
-    // Does the diagonal go through the tile where it bounds what is asked for?
-    static __device__ bool crosses(const tb_gemm_params &p, const tile_place &at)
-    {
-        return TRIANGLES && p.uplo && at.i0 < at.j0 + BN && at.j0 < at.i0 + BM;
-    }
+    // What of a tile is asked for: entry (i, j) of it where first <= i - j <= last. One with i - j = real_at lies
+    // on a diagonal that is real. In the tile, so that small numbers will do.
+    struct band {
+        int first, last, real_at;
+        __device__ band(const tb_gemm_params &p, const tile_place &at) : first(-BN), last(BM), real_at(-BN)
+        {
+            const int64_t apart = at.j0 - at.i0; // i - j in the tile, on the diagonal
+            if (!TRIANGLES || !p.uplo || apart <= -BN || apart >= BM)
+                return;
+            if ((p.uplo & TB_KUPLO_SIDE) == TB_KUPLO_LOWER)
+                first = (int)apart;
+            else
+                last = (int)apart;
+            if (p.uplo & TB_KUPLO_REAL)
+                real_at = (int)apart;
+        }
+        __device__ bool all() const { return first == -BN && last == BM; }
+        __device__ bool has(int i, int j) const { return !TRIANGLES || (i - j >= first && i - j <= last); }
+    };
 
     // C = alpha acc + beta C, in the type of the computation, rounded once.
     static __device__ void finish(const tb_gemm_params &p, const tile_place &at, const T (&acc)[TN][TM])
@@ -159,7 +168,8 @@ struct gemm_simt {
         out_t *c = item_base<out_t>(p.c, p.clist, p.stride_c, at.item);
         const scalar<T> alpha(p.alpha), beta(p.beta);
         const int64_t rows = p.m - at.i0, cols = p.n - at.j0;
-        const bool wide = rows >= BM && cols >= BN && !crosses(p, at) &&
+        const band inside(p, at);
+        const bool wide = rows >= BM && cols >= BN && inside.all() &&
                           (reinterpret_cast<uint64_t>(c) | p.ldc * sizeof(out_t)) % sizeof(group) == 0;
 #pragma unroll
         for (int j = 0; j < TN; j++) {
@@ -178,12 +188,11 @@ struct gemm_simt {
                 } else if (dj < cols) {
 #pragma unroll
                     for (int v = 0; v < G; v++)
-                        if (row(g) + v < rows &&
-                            (!TRIANGLES || in_triangle(p, at.i0 + row(g) + v, at.j0 + dj))) {
+                        if (row(g) + v < rows && inside.has(row(g) + v, (int)dj)) {
                             if (!p.beta_zero)
                                 old.v[v] = out[v];
                             out[v] = entry(alpha, beta, p.beta_zero, acc[j][g * G + v], old.v[v]);
-                            if (TRIANGLES && p.uplo & TB_KUPLO_REAL && at.i0 + row(g) + v == at.j0 + dj)
+                            if (TRIANGLES && row(g) + v - (int)dj == inside.real_at)
                                 drop_imaginary(out[v]);
                         }
                 }

@@ -262,10 +262,14 @@ static bool all_in_place(const struct tb_plan *plan)
 }
 
 /* May a tile be the sum of several launches? In 16 bits it would be rounded in between; in the
- * caller's own C a fault in between would leave neither the old nor the new. */
+ * caller's own C a fault in between would leave neither the old nor the new; and of an infinite
+ * alpha two parts may be infinities of both signs, whose sum is no number. */
 static bool may_split(const struct tb_call *call, const struct tb_plan *plan)
 {
-    return call->c_type != TB_F16 && call->c_type != TB_BF16 && !plan->in_place[TB_C];
+    double alpha[2];
+    scalar_widen(call->alpha_type, &call->alpha, alpha);
+    return call->c_type != TB_F16 && call->c_type != TB_BF16 && !plan->in_place[TB_C] &&
+           alpha[0] - alpha[0] == 0 && alpha[1] - alpha[1] == 0;
 }
 
 /* A side cut into equal parts, not into full ones and a rest. */

@@ -550,7 +550,7 @@ Test(side, half_of_a_moves)
     }
 }
 
-/* The sizes that a device gets: around diagonal blocks of 64 and strips of 512. */
+/* The sizes that a device gets: around diagonal blocks of 24 to 48 and strips of 512. */
 Test(side, in_strips_of_a_device, .timeout = 200)
 {
     static const int64_t sizes[] = {130, 300, 513};

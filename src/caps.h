@@ -18,6 +18,7 @@ struct tb_caps {
     size_t mem_total, mem_free;
     int driver;        /* version as the driver counts, 13000 = CUDA 13.0 */
     bool inline_calls; /* no service thread needed: calls may run on the caller's stack */
+    bool strict;       /* asked for: sums by multiply-adds in the type they are kept in only */
     int64_t tile;      /* 0, or the side of a tile of C to force (tests on small shapes) */
     int64_t chunk;     /* 0, or bytes of a staging chunk to force (tests) */
     int order; /* 0, or the order of a plan to force (tests): 1 squares, 2 parts of k first */

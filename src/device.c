@@ -271,6 +271,7 @@ static const char *device_bring_up(void)
         if (atomic_load(&device_exiting))
             return "the process is ending";
         status = tb_dev()->open(candidates[(first + i) % found], &device_facts);
+        device_facts.strict = conf_get()->math == TB_MATH_STRICT;
         if (status == TB_OK) {
             calibrate_device(tb_dev(), &device_facts);
             return NULL;

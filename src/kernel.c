@@ -194,7 +194,8 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
         if (row->ab != like->ab || row->c != like->c || row->ta != like->ta ||
             row->tb != like->tb || !fits(row, caps))
             continue;
-        if ((barred && barred[i]) || (params && !kernel_accepts(row, params)))
+        if ((caps->strict && row->family != TB_SIMT) || (barred && barred[i]) ||
+            (params && !kernel_accepts(row, params)))
             continue;
         const double time = estimate(row, caps, x);
         if (best < 0 || time < best_time) {
@@ -236,7 +237,10 @@ int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_pa
         return -1;
     if (!(barred && barred[kernel]) && kernel_accepts(like, params))
         return kernel;
-    return choose(caps, like, &x, params, barred);
+    /* Plain arithmetic may have been asked for: it gives way to its like only. */
+    struct tb_caps same = *caps;
+    same.strict = caps->strict || like->family == TB_SIMT;
+    return choose(&same, like, &x, params, barred);
 }
 
 /* --- launches ---

@@ -291,3 +291,21 @@ Test(kernel, efficiency_is_a_share)
     }
     cr_assert(kernel_efficiency(&h200, TB_F32, TB_F64, false, false, 64, 64, 64, 1) == 0);
 }
+
+Test(kernel, strict_means_plain_arithmetic)
+{
+    struct tb_caps strict = h200;
+    strict.strict = true;
+    for (int t = 0; t < TYPES; t++)
+        for (int64_t n = 16; n <= 8192; n *= 4) {
+            const int row =
+                kernel_choose(&strict, types[t].ab, types[t].c, true, false, n, n, n, 1);
+            cr_assert(row >= 0 && kernel_row(row)->family == TB_SIMT);
+            bool barred[512] = {false};
+            const struct tb_gemm_params p = {
+                .m = n, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n, .batch = 1};
+            barred[row] = true;
+            const int other = kernel_refit(&h200, row, &p, barred);
+            cr_assert(other < 0 || kernel_row(other)->family == TB_SIMT);
+        }
+}

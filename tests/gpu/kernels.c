@@ -384,7 +384,7 @@ static double unit(enum tb_type t)
 
 /* The bound, in units of the roundoff of C. A chain of k roundings of positive terms, the worst
  * case, has an rms error of 0.26 sqrt(k) u (simulated and measured); all rows together look at 10^7
- * entries, so that 6 of these are the limit. FP32 chains have at most 256 links and then a second
+ * entries, so that 6 of these are the limit. FP32 chains have at most 64 links and then a second
  * chain over the folds. The tensor cores cut off instead of rounding, 2 u of FP32 for the sum in
  * each step of 16 of k, up to 1 u for its terms; alpha and beta C take 1 u each
  * (perf/probe_rounding.cu). */

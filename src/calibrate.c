@@ -81,7 +81,11 @@ void calibrate_cpu(void (*name_blas)(char *out, size_t room), int (*count_cpus)(
         return;
     ask_blas = name_blas;
     ask_cpus = count_cpus;
+    /* It reads files: a thread that were cancelled there would keep the program's own locks. */
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_once(&once, learn_cpu);
+    pthread_setcancelstate(cancel, &cancel);
 }
 
 int calibrate_cpus(void)

@@ -57,7 +57,9 @@ struct tb_job {
     int64_t est_ns, ahead;   /* all of it; of that, still in ahead_ns */
     int64_t pieces, carried; /* uploads and downloads: all, and those taken up */
     enum tb_status status;   /* the first failure */
-    bool begun, over, give_up;
+    bool begun, over, give_up, in_lingers;
+    bool undrained;      /* something of it may still go on */
+    atomic_bool touched; /* a product was asked for */
     pthread_cond_t told; /* the caller: begun, over, or the last section left */
     atomic_uint guard;   /* sections inside, and abandoned_bit */
 };
@@ -261,11 +263,11 @@ static const char *step_name(enum tb_step_kind kind)
 
 /* --- Copiers --- */
 
-/* May a copier that takes up the step have to wait for a product? */
+/* May a copier that takes up the step have to wait for a product? A download waits for one. */
 static bool step_lingers(const struct tb_plan *plan, const struct tb_step *step)
 {
     for (int w = 0; w < TB_STEP_WAITS; w++)
-        if (step->waits_on[w] >= 0 && plan_step(plan, step->waits_on[w])->kind == TB_COMPUTE)
+        if (step->waits_on[w] >= 0 && !is_upload(plan_step(plan, step->waits_on[w])->kind))
             return true;
     return false;
 }
@@ -275,7 +277,8 @@ static bool step_lingers(const struct tb_plan *plan, const struct tb_step *step)
 static bool is_swift(const struct tb_copier *self)
 {
     enum { EVERY = 6 };
-    return pool_get()->copiers >= EVERY && self->index % EVERY == 0 &&
+    const struct tb_pool *pool = pool_get();
+    return pool->copiers - pool->copiers_failed >= EVERY && self->index % EVERY == 0 &&
            self->state == TB_COPIER_UP && !self->lost;
 }
 
@@ -316,7 +319,10 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, bool uplo
     if (!copier_suits(self, job))
         return false;
     if (task) {
-        *task = (struct tb_task){job, *at, (*piece)++};
+        /* Behind an upload that lingers those of the same call do, on the same lane. */
+        const bool lingers = job->class == TB_LONG && step_lingers(&job->plan, step);
+        job->in_lingers = job->in_lingers || (upload && lingers);
+        *task = (struct tb_task){job, *at, (*piece)++, lingers || (upload && job->in_lingers)};
         job->busy++;
         job->refs++;
         job_advance(job, job->pieces - ++job->carried);
@@ -518,7 +524,7 @@ static void task_run(struct tb_copier *self, struct tb_task *task)
     enum tb_status status = self->lost ? TB_DEVICE_FAULT : task_stage(chunk, task);
     const struct tb_step *step = plan_step(&job->plan, task->step);
     const bool back = !is_upload(step->kind);
-    const bool lingers = job->class != TB_BRIEF && step_lingers(&job->plan, step);
+    const bool lingers = task->lingers;
     /* A long call has one piece a copier on its way, while the next is staged: that is enough for
      * the link, and more would only be a queue that a brief call has to wait through. */
     if (job->class == TB_LONG && !back && !lingers)
@@ -594,6 +600,8 @@ static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
                        plan_piece_offset(&step->range, elem, &piece);
     struct tb_lane *const lane = stage_of(job, step)->lane;
     enum tb_status status = lane_await(job, task->step);
+    if (status == TB_OK && job_abandoned(job)) /* it may have taken long */
+        status = TB_TIMEOUT;
     if (status != TB_OK)
         return status;
     struct trace_mark *const mark =
@@ -657,13 +665,19 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
     const struct tb_dev_ops *dev = tb_dev();
     const struct tb_step *step = plan_step(&job->plan, i);
     struct tb_lane *const lane = stage_of(job, step)->lane;
+    if (!job_enter(job))
+        return TB_TIMEOUT;
     const struct tb_gemm_params params =
         stage_params(&job->call, &job->plan, step, job->slab->base);
+    job_leave(job);
     enum tb_status status = lane_await(job, i);
+    if (status == TB_OK && job_abandoned(job)) /* it may have taken long */
+        status = TB_TIMEOUT;
     if (status == TB_OK) {
         const int number = server_number(self) * TB_PLAN_LANES + step->lane;
         struct trace_mark *const mark =
             lane_begins(lane, TRACE_KERNEL, number, step_name(step->kind), 0);
+        atomic_store(&job->touched, true);
         status = dev->launch(lane, job->plan.kernel, &params);
         lane_ends(lane, mark);
     }
@@ -809,6 +823,14 @@ static void job_close(struct tb_job *job, enum tb_status status)
     job_drop(job);
 }
 
+static void job_undrained(struct tb_job *job)
+{
+    pthread_mutex_lock(&pool_get()->lock);
+    job->undrained = true;
+    pool_break(TB_DEVICE_FAULT);
+    pthread_mutex_unlock(&pool_get()->lock);
+}
+
 static void job_run(struct tb_server *self, struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
@@ -822,7 +844,7 @@ static void job_run(struct tb_server *self, struct tb_job *job)
         job_drive(self, job);
         status = job->status;
         if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
-            engine_break(status);
+            job_undrained(job);
         else if (status != TB_OK && job->plan.in_place[TB_C])
             (void)tiles_land(self, job);
         if (!job_abandoned(job))
@@ -871,15 +893,17 @@ static void server_work(struct tb_server *self)
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         struct tb_job *const job = job_dequeue(pool);
+        if (status != TB_OK) { /* let the next call try anew */
+            if (job) {
+                pool->long_running -= job->class == TB_LONG;
+                job_close(job, status);
+            }
+            server_retire(self);
+            pthread_mutex_unlock(&pool->lock);
+            return;
+        }
         if (job) {
             const enum tb_class class = job->class;
-            if (status != TB_OK) { /* let the next call try anew */
-                job_close(job, status);
-                pool->long_running -= class == TB_LONG;
-                server_retire(self);
-                pthread_mutex_unlock(&pool->lock);
-                return;
-            }
             pthread_mutex_unlock(&pool->lock);
             job_run(self, job);
             pthread_mutex_lock(&pool->lock);
@@ -974,6 +998,7 @@ static bool standstill(struct tb_pool *pool, int64_t since)
 
 static enum tb_status job_wait(struct tb_job *job, int64_t patience_ns)
 {
+    const int64_t turn_most = 1000000000;
     struct tb_pool *pool = pool_get();
     const int64_t since = pool_now_ns(), queue_until = since + exec_queue_ns;
     while (!job->begun && !job->over)
@@ -981,18 +1006,24 @@ static enum tb_status job_wait(struct tb_job *job, int64_t patience_ns)
             job_withdraw(job);
             return standstill(pool, since) ? TB_TIMEOUT : TB_BUSY;
         }
-    const int64_t until = pool_now_ns() + patience_ns;
-    while (!job->over)
-        if ((!pool_wait_until(&job->told, &pool->lock, until) || pool->broken == TB_DEVICE_OFF) &&
-            !job->over) {
+    /* In turns, of which each counts no more than its length: the process may have been stopped. */
+    while (!job->over) {
+        const int64_t from = pool_now_ns(),
+                      turn = patience_ns < turn_most ? patience_ns : turn_most;
+        pool_wait_until(&job->told, &pool->lock, from + turn);
+        const int64_t waited = pool_now_ns() - from;
+        patience_ns -= waited < turn ? waited : turn;
+        if (!job->over && (patience_ns <= 0 || pool->broken == TB_DEVICE_OFF)) {
             job_abandon(job);
             return TB_TIMEOUT;
         }
+    }
     return job->status;
 }
 
+/* *unsure: products may have been added to a C in place, or may still be, and nobody can tell. */
 static enum tb_status run_served(const struct tb_call *call, const struct tb_plan *plan,
-                                 unsigned char *done)
+                                 unsigned char *done, bool *unsure)
 {
     struct tb_pool *pool = pool_get();
     struct tb_job *job = job_open(call, plan, done);
@@ -1002,6 +1033,8 @@ static enum tb_status run_served(const struct tb_call *call, const struct tb_pla
     enum tb_status status = job_submit(job);
     if (status == TB_OK)
         status = job_wait(job, exec_watchdog_ns + 10 * estimate_ns(call, plan));
+    *unsure = plan->in_place[TB_C] && atomic_load(&job->touched) &&
+              (job->undrained || (status == TB_TIMEOUT && job_abandoned(job)));
     job_drop(job);
     pthread_mutex_unlock(&pool->lock);
     return status;
@@ -1106,7 +1139,7 @@ enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
             return TB_NO_MEMORY;
         /* A caller that is cancelled while it waits would take the lock along. */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-        status = run_served(call, plan, undone->done);
+        status = run_served(call, plan, undone->done, &undone->unsure);
         pthread_setcancelstate(cancel, &cancel);
         undone->all = status != TB_OK && !memchr(undone->done, 1, (size_t)plan->pieces);
     }

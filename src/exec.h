@@ -10,7 +10,8 @@
 
 /* What of C was not written. Belongs to the caller; valid as long as the plan. */
 struct tb_undone {
-    bool all; /* nothing was written: the whole call is left */
+    bool all;    /* nothing was written: the whole call is left */
+    bool unsure; /* what is left of a C in place may be old or new: nobody can finish it */
     const struct tb_plan *plan;
     unsigned char *done; /* per piece of C */
     int32_t step;        /* the cursor of undone_next() */

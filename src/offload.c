@@ -13,13 +13,25 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* A caller may hold the loader's lock, which the start needs too: never wait
  * without end. */
 static const int64_t forced_wait_ns = INT64_C(60000000000);
 static const int64_t start_least_ns = INT64_C(1000000000), start_most_ns = INT64_C(5000000000);
 
-static _Atomic int on_cpu; /* large calls that the CPU computes */
+/* Large calls that the CPU computes, of process `on_cpu_of`: a child has none of its parent's. */
+static _Atomic int on_cpu;
+static _Atomic pid_t on_cpu_of;
+/* The device was waited for as long as anybody may, in vain: no call waits so long again. */
+static _Atomic bool waited_in_vain;
+
+static void on_cpu_own(void)
+{
+    const pid_t self = getpid();
+    if (atomic_exchange_explicit(&on_cpu_of, self, memory_order_relaxed) != self)
+        atomic_store_explicit(&on_cpu, 0, memory_order_relaxed);
+}
 
 /* Copiers there would be, as pool.c decides. */
 static int copiers_of(const struct tb_conf *conf, int cpus)
@@ -55,9 +67,21 @@ static void find_rates(const struct tb_cpu_side *cpu, const struct tb_conf *conf
         facts->starting_ns = (double)device_starting_ns();
     /* What others do at the moment is no part of a choice that is to be the same in every run. */
     if (conf->start != TB_START_WAIT) {
+        on_cpu_own();
         facts->queue_ns = exec_ahead_ns(&facts->queued);
         facts->on_cpu = atomic_load_explicit(&on_cpu, memory_order_relaxed);
     }
+}
+
+static enum tb_device_state start_patiently(int64_t wait_ns)
+{
+    const bool long_wait = wait_ns == forced_wait_ns;
+    if (long_wait && atomic_load_explicit(&waited_in_vain, memory_order_relaxed))
+        wait_ns = 0;
+    const enum tb_device_state state = device_start(wait_ns);
+    if (long_wait && (state == TB_DEVICE_UNTRIED || state == TB_DEVICE_STARTING))
+        atomic_store_explicit(&waited_in_vain, true, memory_order_relaxed);
+    return state;
 }
 
 /* Everything waits for the device where that is asked for, so that no choice is made without it. */
@@ -68,43 +92,55 @@ static bool start_first(const struct tb_cpu_side *cpu, const struct tb_conf *con
         (state != TB_DEVICE_UNTRIED && state != TB_DEVICE_STARTING))
         return false;
     calibrate_cpu(cpu->name, pool_cpus);
-    return device_start(forced_wait_ns) == TB_DEVICE_READY;
+    return start_patiently(forced_wait_ns) == TB_DEVICE_READY;
+}
+
+static struct tb_choice choose_now(const struct tb_call *call, const struct tb_cpu_side *cpu,
+                                   const struct tb_conf *conf, struct tb_facts *facts)
+{
+    *facts = (struct tb_facts){0};
+    find_kernel(call, device_caps(), facts);
+    if (facts->has_kernel && start_first(cpu, conf))
+        find_kernel(call, device_caps(), facts);
+    facts->device = device_state();
+    for (int i = 0; i < TB_OPERANDS; i++) {
+        facts->far = facts->far || call->where[i] == TB_DEVICE_FAR;
+        facts->on_device = facts->on_device || call->where[i] == TB_DEVICE;
+    }
+    if (conf->route == TB_ROUTE_AUTO && facts->has_kernel)
+        find_rates(cpu, conf, facts);
+    return route_choose(call, facts, conf);
 }
 
 struct tb_choice offload_choose(const struct tb_call *call, const struct tb_cpu_side *cpu)
 {
-    const struct tb_conf *const conf = conf_get();
-    struct tb_facts facts = {0};
-    find_kernel(call, device_caps(), &facts);
-    if (facts.has_kernel && start_first(cpu, conf))
-        find_kernel(call, device_caps(), &facts);
-    facts.device = device_state();
-    for (int i = 0; i < TB_OPERANDS; i++) {
-        facts.far = facts.far || call->where[i] == TB_DEVICE_FAR;
-        facts.on_device = facts.on_device || call->where[i] == TB_DEVICE;
-    }
-    if (conf->route == TB_ROUTE_AUTO && facts.has_kernel)
-        find_rates(cpu, conf, &facts);
-    const struct tb_choice choice = route_choose(call, &facts, conf);
+    const int saved = errno;
+    struct tb_facts facts;
+    const struct tb_choice choice = choose_now(call, cpu, conf_get(), &facts);
     /* The start takes most of a CPU for a while: beside a call that has all of them it would take
      * one of them from it, and so make it wait. */
     if (choice.reason == TB_WHY_STARTING && facts.cpu_threads < facts.profile->cpus)
         device_start(0);
+    errno = saved;
     return choice;
 }
 
 void offload_cpu_begins(const struct tb_choice *choice)
 {
-    if (choice->est_cpu_ns > 0)
-        atomic_fetch_add_explicit(&on_cpu, 1, memory_order_relaxed);
+    if (choice->est_cpu_ns <= 0)
+        return;
+    on_cpu_own();
+    atomic_fetch_add_explicit(&on_cpu, 1, memory_order_relaxed);
 }
 
 void offload_cpu_ended(const struct tb_choice *choice)
 {
+    const int saved = errno;
     if (choice->est_cpu_ns > 0)
         atomic_fetch_sub_explicit(&on_cpu, 1, memory_order_relaxed);
     if (choice->reason == TB_WHY_STARTING)
         device_start(0);
+    errno = saved;
 }
 
 static enum tb_reason reason_of_state(enum tb_device_state state)
@@ -172,20 +208,34 @@ static int64_t start_patience(const struct tb_choice *choice, const struct tb_co
     return cpu > start_least_ns ? cpu : start_least_ns;
 }
 
-void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
-                 struct tb_offload *out)
+/* The choice was made before anything was known of the device. False: the CPU wins after all. */
+static bool still_wins(const struct tb_call *call, const struct tb_cpu_side *cpu,
+                       const struct tb_conf *conf, struct tb_offload *out)
+{
+    struct tb_facts facts;
+    if (conf->route != TB_ROUTE_AUTO)
+        return true;
+    const struct tb_choice choice = choose_now(call, cpu, conf, &facts);
+    out->reason = choice.reason;
+    return choice.where == TB_ON_GPU;
+}
+
+static void run(const struct tb_call *asked, const struct tb_choice *choice,
+                const struct tb_cpu_side *cpu, struct tb_offload *out)
 {
     struct tb_call here = *asked;
     const struct tb_call *const call = &here;
     const struct tb_conf *const conf = conf_get();
     const enum tb_device_state state_before = device_state();
-    const enum tb_device_state state = device_start(start_patience(choice, conf));
+    const enum tb_device_state state = start_patiently(start_patience(choice, conf));
     const struct tb_caps *const caps = device_caps();
     *out = (struct tb_offload){.reason = reason_of_state(state)};
     if (state != TB_DEVICE_READY || caps == NULL)
         return;
     if (state_before != TB_DEVICE_READY || conf->start == TB_START_WAIT)
         place_find(&here); /* only now is it known which device is ours */
+    if (state_before != TB_DEVICE_READY && !still_wins(call, cpu, conf, out))
+        return;
     if (is_far(call)) {
         out->reason = TB_WHY_OPERANDS;
         return;
@@ -202,12 +252,21 @@ void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
     if (status != TB_OK)
         log_line(3, "%s: %s", call->name, tb_status_text(status));
     out->hung = status == TB_TIMEOUT || status == TB_DEVICE_OFF;
+    out->unsure = out->undone.unsure;
     out->reason = reason_of_status(status);
     out->bytes_in = stats.bytes_in;
     out->bytes_out = stats.bytes_out;
     out->started = !out->undone.all;
     if (!out->started)
         offload_done(out);
+}
+
+void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
+                 const struct tb_cpu_side *cpu, struct tb_offload *out)
+{
+    const int saved = errno;
+    run(asked, choice, cpu, out);
+    errno = saved;
 }
 
 void offload_distrust(const struct tb_call *call)

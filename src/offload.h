@@ -24,6 +24,7 @@ void offload_cpu_ended(const struct tb_choice *choice);
 
 struct tb_offload {
     bool hung;             /* the device does not answer any more: nothing on it can be had */
+    bool unsure;           /* C lies where the device may have written: nobody can finish it */
     bool started;          /* false: nothing was written to C; the whole call is still to
                               be done */
     enum tb_reason reason; /* why, where not started or not finished */
@@ -33,7 +34,7 @@ struct tb_offload {
 };
 /* `choice`: the estimates it was made by, 0 where there were none. */
 void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
-                 struct tb_offload *out);
+                 const struct tb_cpu_side *cpu, struct tb_offload *out);
 /* The next rectangle of C the device could not finish; false: no more. */
 bool offload_undone(struct tb_offload *offload, struct tb_rect *rect);
 /* A result was found wrong: the device is off from now on. */

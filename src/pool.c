@@ -238,6 +238,7 @@ static void *copier_main(void *arg)
         pool.copier_status = status;
     }
     pthread_cond_broadcast(&pool.moved);
+    pthread_cond_broadcast(&pool.work); /* who carries what depends on how many there are */
     pthread_mutex_unlock(&pool.lock);
     if (status == TB_OK)
         copier_life(self);
@@ -339,18 +340,17 @@ static void *server_main(void *arg)
 
 bool pool_serve(struct tb_pool *p, void (*serve)(struct tb_server *self))
 {
+    struct tb_server *dead = NULL;
     bool any = false;
     if (!server_life)
         server_life = serve; /* the same for ever */
-    for (int i = 0; i < TB_SERVERS_MAX; i++) {
-        struct tb_server *self = &p->server[i];
-        if (!self->alive && p->jobs_queued > p->servers_idle) {
-            self->alive = thread_start(&self->thread, server_main, self);
-            return any || self->alive;
-        }
+    for (struct tb_server *self = p->server; self < p->server + TB_SERVERS_MAX; self++) {
         any = any || self->alive;
+        dead = dead || self->alive ? dead : self;
     }
-    return any;
+    if (dead && p->jobs_queued > p->servers_idle)
+        dead->alive = thread_start(&dead->thread, server_main, dead);
+    return any || (dead && dead->alive);
 }
 
 /* --- The kit of small calls --- */
@@ -500,6 +500,7 @@ enum tb_status pool_take(size_t bytes, enum tb_class class, const bool *give_up,
                          void (*begun)(void *), void *arg, struct tb_slab **out)
 {
     enum tb_status status = TB_OK;
+    bool told = false; /* it has begun: its caller waits for the device from now on */
     pthread_mutex_lock(&pool.lock);
     for (;;) {
         status = pool.broken != TB_OK ? pool.broken : *give_up ? TB_BUSY : TB_OK;
@@ -517,13 +518,14 @@ enum tb_status pool_take(size_t bytes, enum tb_class class, const bool *give_up,
         slab = slab_entry();
         if (slab && bytes <= room && pool.held <= pool.budget && bytes <= pool.budget - pool.held) {
             begun(arg);
+            told = true;
             *out = slab;
             status = slab_new(bytes, class, slab);
             if (status == TB_NO_MEMORY && slab_release())
                 continue;
             break;
         }
-        if (bytes > room_most(class)) {
+        if (told || bytes > room_most(class)) {
             status = TB_NO_MEMORY;
             break;
         }

@@ -25,6 +25,7 @@ struct tb_task {
     struct tb_job *job; /* NULL: none */
     int32_t step;
     int64_t piece;
+    bool lingers; /* it may have to wait for a product of a long call */
 };
 
 enum tb_chunk_state { TB_CHUNK_FREE, TB_CHUNK_ASKED, TB_CHUNK_FLYING };
@@ -38,7 +39,7 @@ struct tb_chunk {
     _Atomic enum tb_chunk_state state; /* freed by its copier without the lock */
     struct tb_task task;
     bool back;            /* it comes from the device */
-    bool lingers;         /* it may have to wait for a product of a long call */
+    bool lingers;         /* as its task */
     struct tb_copier *of; /* whose it is */
     struct tb_lane *lane; /* that carries it */
     struct tb_chunk *next;

@@ -229,11 +229,12 @@ static double wait_ns(const struct tb_facts *facts, double own_ns)
     return lesser(facts->queue_ns, work * facts->queued);
 }
 
-/* What is left of the start, at least a tenth of it: nobody knows. */
+/* What is left of the start, at least a tenth of it; one that is overdue is taken to need as long
+ * again, so that ever fewer calls wait for it. */
 static double start_left(const struct tb_facts *facts)
 {
     const double all = facts->profile->start_ns;
-    return greater(all - facts->starting_ns, all / 10);
+    return greater(fabs(all - facts->starting_ns), all / 10);
 }
 
 /* How many times longer a call takes beside those that have the CPUs already. */

@@ -64,6 +64,8 @@ static bool wants_k_zero(const struct tb_call *call)
            scalar_is_zero(call->alpha_type, &call->alpha);
 }
 
+static const struct tb_cpu_side cpu_side = {fallback_threads, fallback_name};
+
 struct tb_judgement run_judge(struct tb_call *call)
 {
     if (inside > 0 && call->cpu->fn != NULL)
@@ -78,8 +80,7 @@ struct tb_judgement run_judge(struct tb_call *call)
                                      .reason = TB_WHY_TRIVIAL,
                                      .k_is_zero = wants_k_zero(call),
                                      .copies = copies};
-    static const struct tb_cpu_side cpu = {fallback_threads, fallback_name};
-    const struct tb_choice choice = offload_choose(call, &cpu);
+    const struct tb_choice choice = offload_choose(call, &cpu_side);
     if (choice.where == TB_ON_GPU || choice.reason == TB_WHY_STARTING)
         atomic_store_explicit(&offloads, true, memory_order_relaxed);
     if (!log_wants(1) && !trace_on() && route_is_final(choice.reason) && !place_shared())
@@ -139,7 +140,7 @@ static int64_t finish_on_cpu(const struct tb_call *call, struct tb_offload *offl
 {
     struct tb_rect rect;
     int64_t rects = 0;
-    if (offload->hung && copies) {
+    if (offload->unsure || (offload->hung && copies)) {
         cpu_lost(call);
         return 0;
     }
@@ -162,12 +163,13 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
     struct tb_offload offload;
     struct tb_watch watch = watch_open(call);
     const struct tb_choice choice = choice_of(&pass->judgement);
-    offload_run(call, &choice, &offload);
+    offload_run(call, &choice, &cpu_side, &offload);
     if (!offload.started) {
         watch_close(&watch);
         pass->judgement.where = TB_ON_CPU;
         pass->judgement.reason = offload.reason;
-        pass->lost = offload.hung && pass->judgement.copies;
+        pass->lost = offload.unsure || (offload.hung && pass->judgement.copies);
+        pass->judgement.copies = pass->judgement.copies || pass->lost;
         return false;
     }
     struct tb_outcome outcome = {.bytes_in = offload.bytes_in, .bytes_out = offload.bytes_out};

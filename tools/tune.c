@@ -330,18 +330,32 @@ static void make_folders(const char *path, mode_t mode)
     snprintf(folder, sizeof folder, "%s", path);
     for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        mkdir(folder, mode);
+        if (mkdir(folder, mode) == 0)
+            (void)chmod(folder, mode); /* whatever the umask */
         *slash = '/';
     }
 }
 
-/* Only a plain file, or nothing, may be replaced: not a device, a folder, a link to elsewhere. */
+static bool is_profile(const char *path)
+{
+    static const char head[] = "tileblas-profile";
+    char found[sizeof head - 1];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    const ssize_t got = read(fd, found, sizeof found);
+    close(fd);
+    return got == (ssize_t)sizeof found && memcmp(found, head, sizeof found) == 0;
+}
+
+/* Only a profile, an empty file, or nothing, may be replaced: not a device, a folder, a link to
+ * elsewhere, a file of another kind. */
 static bool may_replace(const char *path)
 {
     struct stat facts;
     if (lstat(path, &facts) != 0)
         return errno == ENOENT;
-    if (S_ISREG(facts.st_mode))
+    if (S_ISREG(facts.st_mode) && (facts.st_size == 0 || is_profile(path)))
         return true;
     errno = S_ISDIR(facts.st_mode) ? EISDIR : EEXIST;
     return false;
@@ -351,16 +365,17 @@ static bool may_replace(const char *path)
 static bool write_file(const char *path, const char *text, size_t length)
 {
     char part[PATH_ROOM + 32];
-    snprintf(part, sizeof part, "%s.%ld", path, (long)getpid());
-    const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    snprintf(part, sizeof part, "%s.XXXXXX", path);
+    const int fd = mkostemp(part, O_CLOEXEC);
     if (fd < 0)
         return false;
-    bool done = true;
+    bool done = fchmod(fd, 0644) == 0; /* whatever the umask */
     for (size_t at = 0; done && at < length;) {
         const ssize_t put = write(fd, text + at, length - at);
         done = put > 0;
         at += done ? (size_t)put : 0;
     }
+    done = done && fsync(fd) == 0;
     done = close(fd) == 0 && done && rename(part, path) == 0;
     if (!done) {
         const int error = errno;

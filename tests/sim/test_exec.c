@@ -577,6 +577,49 @@ Test(faults, hang, .timeout = 120)
     exec_watchdog_ns = 60000000000;
 }
 
+/* The same with C in managed memory, which the CPU could read: what it is not told to be unsure of
+ * it may finish, and beta is never applied twice. */
+Test(faults, hang_with_managed_c, .timeout = 120)
+{
+    struct spec spec = fault_spec;
+    int finished = 0, unsure = 0;
+    spec.where[2] = TB_MANAGED;
+    spec.beta = 2;
+    exec_queue_ns = exec_watchdog_ns = 100000000;
+    for (long n = 1; n < 160; n += 6) {
+        struct product p;
+        struct tb_plan plan;
+        struct tb_undone undone;
+        struct tb_exec_stats stats;
+        struct tb_rect rect;
+        device_up("8", "256", "4000000", false);
+        sim_seed((uint64_t)n);
+        product_open(&p, &spec);
+        cr_assert_eq(plan_build(&p.call, &caps, 1 << 20, &plan), TB_OK);
+        sim_hang(n);
+        const enum tb_status status = exec_run(&p.call, &plan, &undone, &stats);
+        if (undone.unsure) {
+            cr_expect_eq(status, TB_TIMEOUT);
+            unsure++;
+        } else {
+            while (undone_next(&undone, &rect))
+                product_rect(&p, &rect);
+            finished++;
+        }
+        sim_release();
+        usleep(20000); /* what went on would show now */
+        cr_expect(undone.unsure || product_right(&p), "hang %ld, %s", n, tb_status_text(status));
+        pool_close();
+        undone_free(&undone);
+        plan_free(&plan);
+        product_close(&p);
+        tb_dev()->close();
+    }
+    cr_expect(finished > 0 && unsure > 0, "%d finished, %d unsure", finished, unsure);
+    exec_queue_ns = 2000000000;
+    exec_watchdog_ns = 60000000000;
+}
+
 /* Nothing returns any more, from the n-th operation on: calls wait for a while, then it counts as
  * the end of the device and not as one that is busy for ever. */
 Test(faults, standstill, .timeout = 60)

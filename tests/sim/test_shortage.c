@@ -276,7 +276,7 @@ int main(void)
     setenv("TILEBLAS_SIM_TILE", "8", 1);
     setenv("TILEBLAS_SIM_CHUNK", "512", 1);
     setenv("TILEBLAS_SIM_MEMORY", "4000000", 1);
-    setenv("TILEBLAS_THREADS", "3", 1);
+    setenv("TILEBLAS_THREADS", "6", 1);
     setenv("TILEBLAS_ROUTE", "gpu", 1);
     for (int which = 0; which < CASES; which++)
         for (int ever = 0; ever < 2; ever++)

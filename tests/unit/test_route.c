@@ -135,8 +135,10 @@ Test(route, a_start_under_way_is_shorter)
     cr_assert_eq(route_choose(&c, &f, &automatic).reason, TB_WHY_STARTING);
     f.starting_ns = 0.35e9;
     cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_GPU);
-    f.starting_ns = 1e12; /* nobody knows what it does */
+    f.starting_ns = 0.45e9; /* a little overdue */
     cr_assert_eq(route_choose(&c, &f, &automatic).where, TB_ON_GPU);
+    f.starting_ns = 1e12; /* it will never end */
+    cr_assert_eq(route_choose(&c, &f, &automatic).reason, TB_WHY_STARTING);
 }
 
 Test(route, a_queue_can_make_the_cpu_the_sooner_one)

@@ -403,7 +403,8 @@ static void ledger(struct tb_lane *lane, struct block *block, tb_dptr at, size_t
     if (kept == block->room) {
         block->room = block->room ? 2 * block->room : 16;
         struct access *more = own(block->room * sizeof *more);
-        memcpy(more, block->access, kept * sizeof *more);
+        if (kept > 0)
+            memcpy(more, block->access, kept * sizeof *more);
         free(block->access);
         block->access = more;
     }

@@ -40,8 +40,10 @@ static float bits_to_float(uint32_t bits)
     return f;
 }
 
-static double half_to_double(uint16_t h)
+double half_widen(enum tb_type type, uint16_t h)
 {
+    if (type == TB_BF16)
+        return (double)bits_to_float((uint32_t)h << 16);
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
     const uint32_t exponent = (h >> 10) & 31u;
     const uint32_t fraction = h & 1023u;
@@ -56,13 +58,11 @@ static double half_to_double(uint16_t h)
 
 void scalar_widen(enum tb_type type, const union tb_scalar *s, double out[2])
 {
-    out[1] = 0;
+    out[0] = out[1] = 0;
     switch (type) {
     case TB_F16:
-        out[0] = half_to_double(s->h);
-        break;
     case TB_BF16:
-        out[0] = (double)bits_to_float((uint32_t)s->h << 16);
+        out[0] = half_widen(type, s->h);
         break;
     case TB_C32:
         out[1] = (double)s->f[1];

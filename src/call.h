@@ -84,6 +84,8 @@ bool call_is_complex(enum tb_type type);
 const char *call_type_name(enum tb_type type);
 const char *call_op_name(enum tb_op op);
 
+/* A number of 16 bits, TB_F16 or TB_BF16. */
+double half_widen(enum tb_type type, uint16_t bits);
 /* Is the scalar zero, of either sign? Its value as a pair (re, im), exactly. */
 bool scalar_is_zero(enum tb_type type, const union tb_scalar *s);
 void scalar_widen(enum tb_type type, const union tb_scalar *s, double out[2]);

@@ -5,10 +5,11 @@
  * steps it waits for were issued; the device orders the rest by events.
  * Decides nothing about order or memory (plan.c, pool.c). Called by offload.c.
  *
- * Rules. (1) Everything in struct tb_job but `guard` is under the pool's lock, which is never held
- * across a device call or a copy. (2) The caller's memory is touched only between job_enter() and
- * job_leave(): once the caller gave up, job_enter() refuses. (3) An event is waited for only after
- * the work it stands for was issued, so the device cannot be made to wait in a circle. */
+ * Rules. (1) Everything in struct tb_job that changes is under the pool's lock, but for what is
+ * atomic and what only the service thread looks at; the lock is never held across a device call or
+ * a copy. (2) The caller's memory is touched only between job_enter() and job_leave(): once the
+ * caller gave up, job_enter() refuses. (3) An event is waited for only after the work it stands for
+ * was issued, so the device cannot be made to wait in a circle. */
 #include "exec.h"
 
 #include <stdlib.h>
@@ -471,7 +472,7 @@ static bool chunk_await(struct tb_copier *self, struct tb_chunk *chunk)
 /* Waits until a staging buffer is free, and finishes what came in it. */
 static void chunk_settle(struct tb_copier *self, struct tb_chunk *chunk)
 {
-    if (!chunk_await(self, chunk))
+    if (chunk->state == TB_CHUNK_FREE || !chunk_await(self, chunk))
         return;
     const enum tb_status status = tb_dev()->sync(chunk->event);
     if (status != TB_OK)

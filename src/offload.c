@@ -33,15 +33,6 @@ static void on_cpu_own(void)
         atomic_store_explicit(&on_cpu, 0, memory_order_relaxed);
 }
 
-/* Copiers there would be, as pool.c decides. */
-static int copiers_of(const struct tb_conf *conf, int cpus)
-{
-    int copiers = conf->threads;
-    if (copiers <= 0)
-        copiers = cpus > TB_COPIERS_AUTO ? TB_COPIERS_AUTO : cpus;
-    return copiers > TB_COPIERS_MAX ? TB_COPIERS_MAX : copiers;
-}
-
 static void find_kernel(const struct tb_call *call, const struct tb_caps *caps,
                         struct tb_facts *facts)
 {
@@ -56,13 +47,11 @@ static void find_kernel(const struct tb_call *call, const struct tb_caps *caps,
 static void find_rates(const struct tb_cpu_side *cpu, const struct tb_conf *conf,
                        struct tb_facts *facts)
 {
-    const int saved = errno;
     calibrate_cpu(cpu->name, pool_cpus);
-    errno = saved;
     facts->profile = calibrate_get();
     const int cpus = facts->profile->cpus, threads = cpu->threads();
     facts->cpu_threads = threads < cpus ? threads : cpus;
-    facts->copiers = copiers_of(conf, cpus);
+    facts->copiers = pool_copiers(calibrate_cpus);
     if (facts->device == TB_DEVICE_STARTING)
         facts->starting_ns = (double)device_starting_ns();
     /* What others do at the moment is no part of a choice that is to be the same in every run. */
@@ -196,8 +185,8 @@ static bool is_far(const struct tb_call *call)
            call->where[TB_C] == TB_DEVICE_FAR;
 }
 
-/* How long the start is worth waiting for: as long as the CPU would take, so that a start that
- * never ends costs no more than another such call. */
+/* How long the start is worth waiting for: as long as the CPU would take, but at least a second,
+ * and no more than five. */
 static int64_t start_patience(const struct tb_choice *choice, const struct tb_conf *conf)
 {
     if (conf->route == TB_ROUTE_GPU || conf->start == TB_START_WAIT)

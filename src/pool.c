@@ -145,11 +145,11 @@ int pool_cpus(void)
     return cpus < 1 ? 1 : cpus;
 }
 
-static int copiers_wanted(void)
+int pool_copiers(int (*cpus)(void))
 {
     int want = conf_get()->threads;
     if (want <= 0) {
-        want = pool_cpus();
+        want = cpus();
         want = want > TB_COPIERS_AUTO ? TB_COPIERS_AUTO : want;
     }
     return want > TB_COPIERS_MAX ? TB_COPIERS_MAX : want;
@@ -261,7 +261,7 @@ enum tb_status pool_start(struct tb_pool *p, void (*copy)(struct tb_copier *self
     if (!copier_life)
         copier_life = copy; /* the same for ever */
     p->pid = getpid();
-    const int want = copiers_wanted();
+    const int want = pool_copiers(pool_cpus);
     for (int i = 0; i < want; i++) {
         struct tb_copier *self = &p->copier[i];
         self->index = i;

@@ -176,4 +176,7 @@ void pool_cond_open(pthread_cond_t *cond);
  */
 int pool_cpus(void);
 
+/* Copiers there are or would be; asks for the CPUs where the configuration does not say. */
+int pool_copiers(int (*cpus)(void));
+
 #endif

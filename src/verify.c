@@ -45,34 +45,14 @@ bool verify_wanted(double share, uint64_t number)
 
 /* --- Numbers --- */
 
-static double from_f16(uint16_t h)
-{
-    const int exponent = h >> 10 & 31, fraction = h & 1023;
-    double x = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)
-               : exponent == 0 ? fraction * 0x1p-24
-                               : (1024 + fraction) * 0x1p-25 * (double)(UINT64_C(1) << exponent);
-    return h & 0x8000 ? -x : x;
-}
-
-static double from_bf16(uint16_t h)
-{
-    const uint32_t bits = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return (double)x;
-}
-
 /* `count` numbers as doubles: in `line`, or where they are. */
 static const double *numbers_of(enum tb_type type, const void *column, int64_t count, double *line)
 {
     switch (type) {
     case TB_F16:
-        for (int64_t i = 0; i < count; i++)
-            line[i] = from_f16(((const uint16_t *)column)[i]);
-        break;
     case TB_BF16:
         for (int64_t i = 0; i < count; i++)
-            line[i] = from_bf16(((const uint16_t *)column)[i]);
+            line[i] = half_widen(type, ((const uint16_t *)column)[i]);
         break;
     case TB_F32:
     case TB_C32:

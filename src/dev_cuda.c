@@ -745,6 +745,7 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
     CUtensorMap maps[3];
     void *arguments[] = {&by_value, &maps[0], &maps[1], &maps[2]};
     kernel_launch(row, &cuda.caps, params, &launch);
+    by_value.way = launch.way;
     if (row->family == TB_SM90) {
         struct tb_map wanted[3];
         by_value.way = kernel_maps(row, params, wanted);

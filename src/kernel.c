@@ -3,6 +3,7 @@
  * of time. Decides nothing about placement or order; plan.c and dev_cuda.c call it. */
 #include "kernel.h"
 
+#include "../kernels/fold.h"
 #include "../kernels/smem.h"
 
 /* Bytes of an element of the computation, and whether its sums have a second level (elem.cuh). */
@@ -297,6 +298,8 @@ void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
 {
     *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
     if (kernel->family != TB_SM90) {
+        const int products = kernel->ab == TB_C32 ? 2 : 1; /* that a step of k adds to a sum */
+        out->way = tb_fold_every(params->k, products) / products - 1;
         simt_grid(kernel, params, out->grid);
         return;
     }

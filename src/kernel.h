@@ -38,10 +38,12 @@ struct tb_kernel {
     int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1 */
 };
 
-/* A launch: blocks, and how many of them form a cluster (1: no clusters). */
+/* A launch: blocks, how many of them form a cluster (1: no clusters), and what goes into
+ * params->way (that of rows of the sm_90 family comes with their maps). */
 struct tb_launch {
     unsigned grid[3];
     unsigned cluster;
+    int32_t way;
 };
 
 /* A matrix as the tensor copy engine sees it: `sizes` in elements from the contiguous one on,

@@ -375,7 +375,10 @@ static enum tb_where cuda_lookup(const struct tb_driver *driver, const void *ptr
         return TB_HOST_PINNED;
     if (type != CU_MEMORYTYPE_DEVICE)
         return TB_HOST_PAGEABLE;
-    return cuda.context && ordinal != cuda.device ? TB_DEVICE_FAR : TB_DEVICE;
+    /* In a context of the program's own the work on it is ordered by streams that ours do not see.
+     */
+    const bool far = ordinal != cuda.device || (*owner && *owner != cuda.context);
+    return cuda.context && far ? TB_DEVICE_FAR : TB_DEVICE;
 }
 
 /* The driver, if the program can have memory of it: not if it is not in this process. */

@@ -479,7 +479,7 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned n, CUpointer_attribute *names, 
         if (names[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
             *(int *)values[i] = (int)setting("FAKE_CUDA_OWNER", 0);
         if (names[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
-            *(CUcontext *)values[i] = NULL;
+            *(CUcontext *)values[i] = setting("FAKE_CUDA_FOREIGN", 0) ? &contexts[1] : NULL;
     }
     pthread_mutex_unlock(&lock);
     return leave(CUDA_SUCCESS);

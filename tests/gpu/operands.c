@@ -180,8 +180,7 @@ static void product(enum elem t, struct shape s, const enum place place[3], bool
         wrong += memcmp(got + (size_t)(j * c.ld + s.m) * elem_bytes(t),
                         c.host + (size_t)(j * c.ld + s.m) * elem_bytes(t), 5 * elem_bytes(t)) != 0;
     cases++;
-    if (wrong) {
-        failures++;
+    if (wrong && failures++ < 20) {
         printf("%s %d %d %d, A %s, B %s, C %s, %s, beta %s: %lld wrong\n", name, s.m, s.n, s.k,
                place_names[place[0]], place_names[place[1]], place_names[place[2]],
                flip ? "TC" : "NN", zero ? "0" : "0.75", (long long)wrong);

@@ -491,13 +491,22 @@ static void cuda_lane_close(struct tb_lane *lane)
         (void)CU(cuStreamDestroy, cuda_stream(lane));
 }
 
-static enum tb_status cuda_event_open(struct tb_event **out)
+static enum tb_status cuda_event_create(struct tb_event **out, unsigned flags)
 {
     CUevent event = NULL;
-    enum tb_status status =
-        CU(cuEventCreate, &event, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+    const enum tb_status status = CU(cuEventCreate, &event, flags);
     *out = (struct tb_event *)event;
     return status;
+}
+
+static enum tb_status cuda_event_open(struct tb_event **out)
+{
+    return cuda_event_create(out, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+}
+
+static enum tb_status cuda_timer_open(struct tb_event **out)
+{
+    return cuda_event_create(out, CU_EVENT_BLOCKING_SYNC);
 }
 
 static void cuda_event_close(struct tb_event *event)
@@ -516,9 +525,12 @@ static enum tb_status cuda_wait(struct tb_lane *lane, struct tb_event *event)
     return CU(cuStreamWaitEvent, cuda_stream(lane), cuda_event(event), CU_EVENT_WAIT_DEFAULT);
 }
 
-static enum tb_status cuda_call(struct tb_lane *lane, void (*fn)(void *), void *arg)
+static enum tb_status cuda_elapsed(struct tb_event *from, struct tb_event *to, double *ns)
 {
-    return CU(cuLaunchHostFunc, cuda_stream(lane), fn, arg);
+    float ms = 0;
+    const enum tb_status status = CU(cuEventElapsedTime, &ms, cuda_event(from), cuda_event(to));
+    *ns = (double)ms * 1e6;
+    return status;
 }
 
 static enum tb_status cuda_sync(struct tb_event *event)
@@ -793,6 +805,7 @@ const struct tb_dev_ops *tb_dev(void)
         .lane_open = cuda_lane_open,
         .lane_close = cuda_lane_close,
         .event_open = cuda_event_open,
+        .timer_open = cuda_timer_open,
         .event_close = cuda_event_close,
         .h2d = cuda_h2d,
         .d2h = cuda_d2h,
@@ -800,7 +813,7 @@ const struct tb_dev_ops *tb_dev(void)
         .launch = cuda_launch,
         .record = cuda_record,
         .wait = cuda_wait,
-        .call = cuda_call,
+        .elapsed = cuda_elapsed,
         .sync = cuda_sync,
         .where = cuda_where,
         .shared = cuda_shared,

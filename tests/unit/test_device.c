@@ -68,7 +68,7 @@ __attribute__((weak)) void kernel_launch(const struct tb_kernel *kernel, const s
     (void)kernel;
     (void)caps;
     (void)params;
-    *out = (struct tb_launch){{1, 1, 1}, 1};
+    *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
 }
 __attribute__((weak)) int32_t kernel_maps(const struct tb_kernel *kernel,
                                           const struct tb_gemm_params *params,

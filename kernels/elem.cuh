@@ -61,9 +61,9 @@ struct BF16 {
 };
 
 // Sums in FP32 are kept on two levels.
-template <class T> constexpr int fold_every = 0; // steps of k; 0: never
-template <> constexpr int fold_every<float> = TB_FOLD;
-template <> constexpr int fold_every<float2> = TB_FOLD / 2; // each step adds two products
+template <class T> constexpr int fold_products = 0; // a step adds to a sum; 0: no second level
+template <> constexpr int fold_products<float> = 1;
+template <> constexpr int fold_products<float2> = 2;
 
 __device__ inline void clear(float &x) { x = 0; }
 __device__ inline void clear(double &x) { x = 0; }

@@ -51,9 +51,9 @@ struct gemm_simt {
 
     static constexpr int LINE_A = TB_SMEM_LINE(BM, (int)sizeof(T)), LINE_B = TB_SMEM_LINE(BN, (int)sizeof(T));
     static constexpr int STAGE = BK * (LINE_A + LINE_B);
-    static constexpr int EVERY = fold_every<T>;
-    static constexpr bool FOLD = EVERY > 0;
-    static_assert(EVERY % BK == 0, "a fold falls between two steps");
+    static constexpr int ADDS = fold_products<T>;
+    static constexpr bool FOLD = ADDS > 0;
+    static_assert(!FOLD || TB_FOLD / (FOLD ? ADDS : 1) % BK == 0, "a fold falls between two steps");
 
     // First entry of group `g` of this thread in the tile.
     static __device__ int row(int g)
@@ -185,6 +185,7 @@ struct gemm_simt {
         T acc[TN][TM];
         zero(acc);
         int now = 0; // offset of the stage to multiply
+        const int64_t every = FOLD ? tb_fold(ADDS * p.k) / (FOLD ? ADDS : 1) : 0; // a power of two
 
         a.load(p.k);
         b.load(p.k);
@@ -195,8 +196,8 @@ struct gemm_simt {
             a.load(p.k - done);
             b.load(p.k - done);
             multiply(stages + now, acc);
-            if (FOLD && done % (FOLD ? EVERY : 1) == 0) {
-                fold(level, done > EVERY, acc);
+            if (FOLD && (done & (every - 1)) == 0) {
+                fold(level, done > every, acc);
                 zero(acc);
             }
             now = STAGE - now;
@@ -207,7 +208,7 @@ struct gemm_simt {
 #endif
         }
         multiply(stages + now, acc);
-        if (FOLD && p.k > EVERY)
+        if (FOLD && p.k > every)
             unfold(level, acc);
         finish(p, kept, acc);
     }

@@ -8,10 +8,23 @@
  * what a warp stores while it transposes falls into different banks, for every element size. */
 #define TB_SMEM_LINE(WIDTH, ELEM) ((WIDTH) + 16 / (ELEM))
 
-/* Sums in FP32 are moved to a second level after at most this many products: so many steps of k, half as
- * many where a step adds two (complex). Chains of 256 had twice the error of OpenBLAS 0.3.21, which
- * keeps several sums, on positive data at k = 256 and 1024. */
+/* Sums in FP32 are moved to a second level after so many products, a power of two times this many: so many
+ * steps of k, half as many where a step adds two (complex). The relative error of positive data grows with
+ * length^2 / k + k / length, the first for the chains and the second for the chain of their sums; OpenBLAS, which
+ * keeps several sums, is met by the least of it (2 length^3 = k^2) and not by any one length. */
 #define TB_FOLD 64
+#if defined __CUDACC__
+#define TB_FOLD_FN __host__ __device__ static inline
+#else
+#define TB_FOLD_FN static inline
+#endif
+TB_FOLD_FN long long tb_fold(long long k)
+{
+    long long length = TB_FOLD;
+    while (length < k && 2 * length * length * length < k * k)
+        length *= 2;
+    return length;
+}
 
 /* FOLD: 1 where a second level is kept. */
 #define TB_SMEM_BYTES(BM, BN, BK, ELEM, FOLD)                                                      \

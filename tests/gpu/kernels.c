@@ -391,9 +391,9 @@ static double unit(enum tb_type t)
 static double bound(const struct tb_kernel *row, double k)
 {
     const double compute = row->ab == TB_F64 || row->ab == TB_C64 ? 0x1p-53 : 0x1p-24;
-    const double f = is_complex(row->ab) ? 2 : 1;
+    const double f = is_complex(row->ab) ? 2 : 1, fold = (double)tb_fold((long long)(f * k));
     const double chain =
-        compute == 0x1p-53 ? sqrt(f * k) : sqrt(fmin(f * k, TB_FOLD)) + sqrt(f * k / TB_FOLD);
+        compute == 0x1p-53 ? sqrt(f * k) : sqrt(fmin(f * k, fold)) + sqrt(f * k / fold);
     if (row->family != TB_SIMT)
         return (unit(row->c) > compute ? 1.0 : 0.0) + compute / unit(row->c) * (5 + k / 8);
     return (unit(row->c) > compute ? 1.0 : 0.0) +

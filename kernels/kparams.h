@@ -27,6 +27,8 @@ struct tb_gemm_params {
     int32_t op_a, op_b; /* enum tb_kop */
     int32_t beta_zero;
     int32_t way; /* of the launch, for rows of the sm_90 family: TB_WAY_C_MAP, and the band above */
+    uint64_t scratch; /* 0, or an area of kernel_scratch() bytes, for rows that need one */
+    uint64_t guard;   /* of the launch: 0, or where a struct tb_x3_guard must say SIMT, else nothing is done */
 };
 
 #endif

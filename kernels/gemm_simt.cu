@@ -29,4 +29,6 @@ template <class E> constexpr int resident(int blocks)
     }
 #define KERNEL_SM80(...)
 #define KERNEL_SM90(...)
+#define KERNEL_X3(...)
+#define KERNEL_PART(...)
 #include "kernels.def"

@@ -9,6 +9,7 @@
 #include "kparams.h"
 #include "order.h"
 #include "tile.cuh"
+#include "x3.h"
 
 namespace tb {
 
@@ -216,6 +217,8 @@ struct gemm_simt {
     static __device__ void run(const tb_gemm_params &p)
     {
         extern __shared__ __align__(16) unsigned char smem[];
+        if (p.guard && reinterpret_cast<const tb_x3_guard *>(p.guard)->path != TB_X3_SIMT)
+            return;
         const int64_t tiles = ((p.m + BM - 1) / BM) * ((p.n + BN - 1) / BN) * p.batch;
         const int64_t t = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
         if (t < tiles)

@@ -28,6 +28,8 @@ struct tb_gemm_params {
     int32_t beta_zero;
     int32_t way; /* of the launch. Rows of the sm_90 family: TB_WAY_C_MAP, and the band above; plain rows: steps
                     of k between two folds of the sums (fold.h), a power of two, less one */
+    uint64_t scratch; /* 0, or an area of kernel_scratch() bytes, for rows that need one */
+    uint64_t guard;   /* of the launch: 0, or where a struct tb_x3_guard must say SIMT, else nothing is done */
 };
 
 #endif

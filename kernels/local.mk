@@ -2,22 +2,27 @@
 # says about registers and spills is kept beside each fatbin.
 kernel_sources = $(srcdir)/kernels/gemm_simt.cu $(srcdir)/kernels/gemm_simt.cuh \
 	$(srcdir)/kernels/elem.cuh $(srcdir)/kernels/tile.cuh $(srcdir)/kernels/smem.h $(srcdir)/kernels/fold.h \
-	$(srcdir)/kernels/kparams.h $(srcdir)/kernels/order.h $(srcdir)/kernels/kernels.def
+	$(srcdir)/kernels/x3.h $(srcdir)/kernels/kparams.h $(srcdir)/kernels/order.h $(srcdir)/kernels/kernels.def
 sm90_sources = $(srcdir)/kernels/gemm_sm90.cu $(srcdir)/kernels/gemm_sm90.cuh $(srcdir)/kernels/ptx.cuh \
 	$(srcdir)/kernels/elem.cuh $(srcdir)/kernels/smem.h $(srcdir)/kernels/kparams.h $(srcdir)/kernels/order.h \
+	$(srcdir)/kernels/kernels.def
+x3_sources = $(srcdir)/kernels/gemm_x3.cu $(srcdir)/kernels/gemm_x3.cuh $(srcdir)/kernels/x3.h \
+	$(srcdir)/kernels/ptx.cuh $(srcdir)/kernels/elem.cuh $(srcdir)/kernels/smem.h $(srcdir)/kernels/kparams.h \
+	$(srcdir)/kernels/order.h \
 	$(srcdir)/kernels/kernels.def
 sm80_sources = $(kernel_sources) $(srcdir)/kernels/gemm_sm80.cuh
 NVCCFLAGS = -O3
 EXTRA_DIST += kernels/README.md kernels/gemm_simt.cu kernels/gemm_simt.cuh kernels/elem.cuh \
 	kernels/tile.cuh kernels/gemm_sm80.cu kernels/gemm_sm80.cuh kernels/gemm_sm90.cu \
-	kernels/gemm_sm90.cuh kernels/ptx.cuh kernels/images.S kernels/images.h
+	kernels/gemm_sm90.cuh kernels/gemm_x3.cu kernels/gemm_x3.cuh kernels/ptx.cuh kernels/images.S kernels/images.h
 
 if HAVE_CUDA
 simt_fatbins = kernels/F16.fatbin kernels/BF16.fatbin kernels/F32.fatbin kernels/F64.fatbin \
 	kernels/C32.fatbin kernels/C64.fatbin
 sm80_fatbins = kernels/F16_SM80.fatbin kernels/BF16_SM80.fatbin
 sm90_fatbins = kernels/F16_SM90.fatbin kernels/BF16_SM90.fatbin
-fatbins = $(simt_fatbins) $(sm80_fatbins) $(sm90_fatbins)
+x3_fatbins = kernels/F32_SM90.fatbin
+fatbins = $(simt_fatbins) $(sm80_fatbins) $(sm90_fatbins) $(x3_fatbins)
 CLEANFILES += $(fatbins) $(fatbins:=.ptxas)
 
 kernel_image = $(AM_V_GEN)$(MKDIR_P) kernels && $(NVCC) -std=c++17 $(NVCCFLAGS) $(TB_GENCODE) -fatbin \
@@ -30,6 +35,8 @@ $(sm80_fatbins): $(srcdir)/kernels/gemm_sm80.cu $(sm80_sources)
 	$(kernel_image)
 # For an architecture that has no rows of the family, there is nothing in the image, and nothing to compile.
 $(sm90_fatbins): $(srcdir)/kernels/gemm_sm90.cu $(sm90_sources)
+	$(kernel_image)
+$(x3_fatbins): $(srcdir)/kernels/gemm_x3.cu $(x3_sources)
 	$(kernel_image)
 
 noinst_LTLIBRARIES += libtbimages.la

@@ -122,6 +122,22 @@ __device__ inline void copy_in_all(uint32_t to, const void *map, uint32_t bar, i
                  : "memory");
 }
 
+// BYTES that lie together, multiples of 16 as both addresses are.
+__device__ inline void copy_block(uint32_t to, uint64_t from, uint32_t bytes, uint32_t bar)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(bar)
+                 : "memory");
+}
+
+__device__ inline void copy_block_all(uint32_t to, uint64_t from, uint32_t bytes, uint32_t bar, uint16_t mask)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1], %2, [%3], %4;" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(bar), "h"(mask)
+                 : "memory");
+}
+
 __device__ inline void copy_out(const void *map, uint32_t from, int x, int y, int z)
 {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
@@ -187,6 +203,13 @@ template <bool ACROSS> __device__ inline uint64_t mma_tile(uint32_t address)
     return (uint64_t)1 << 62 | stride >> 4 << 32 | leading >> 4 << 16 | (address & 0x3ffff) >> 4;
 }
 
+// The same in lines of 64 bytes, 32 of k, under the 64-byte swizzle.
+__device__ inline uint64_t mma_tile_64(uint32_t address)
+{
+    constexpr uint64_t leading = 16, stride = 512;
+    return (uint64_t)2 << 62 | stride >> 4 << 32 | leading >> 4 << 16 | (address & 0x3ffff) >> 4;
+}
+
 #define TB_REGS_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -208,6 +231,12 @@ template <bool ACROSS> __device__ inline uint64_t mma_tile(uint32_t address)
 #define TB_ACC_64(D, I)  TB_ACC_32(D, I), TB_ACC_32(D, I + 32)
 #define TB_ACC_96(D, I)  TB_ACC_64(D, I), TB_ACC_32(D, I + 64)
 #define TB_ACC_128(D, I) TB_ACC_64(D, I), TB_ACC_64(D, I + 64)
+
+// The wait, which also says that the sums d are final from here on: nothing that reads them may move before it.
+template <int LEFT> __device__ __forceinline__ void mma_wait_for(float (&d)[64])
+{
+    asm volatile("wgmma.wait_group.sync.aligned %64;" : TB_ACC_64(d, 0) : "n"(LEFT) : "memory");
+}
 
 // d (+)= x y for the 64 x WIDTH x 16 product of a warpgroup; d is overwritten where !add.
 template <class E, int WIDTH, bool ACROSS_X, bool ACROSS_Y> struct mma_step;

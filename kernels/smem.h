@@ -25,4 +25,9 @@
 #define TB_SM80_BYTES(BM, BN, STAGES) ((STAGES) * ((BM) + (BN)) * 128)
 #define TB_SM80_THREADS(BM, BN)       ((BM) / 64 * ((BN) / 64) * 32)
 
+/* FP32 on 16-bit planes (x3.h): a ring of packed blocks of A and B, the second level of the sums, two
+ * barriers a stage. */
+#define TB_X3_STAGES(PLANES) ((PLANES) == 2 ? 5 : 3)
+#define TB_X3_BYTES(PLANES)  (TB_X3_STAGES(PLANES) * ((PLANES) * 16384 + 16) + 65536)
+
 #endif

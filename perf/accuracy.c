@@ -43,7 +43,7 @@ static struct {
     bool gpu, cublas, broken;
     char cublas_why[100];
     void *openblas;
-    gpu_ptr a, b, c;
+    gpu_ptr a, b, c, scratch;
     struct accuracy_provider list[PROVIDERS];
     int count;
     int64_t k;
@@ -149,19 +149,20 @@ static bool accuracy_openblas(const void *a, const void *b, void *c)
 static bool accuracy_on_gpu(struct accuracy_provider *p, void *c, size_t c_bytes)
 {
     static const double one[2] = {1, 0}, zero[2] = {0, 0};
-    const struct tb_gemm_params params = {.a = acc.a,
-                                          .b = acc.b,
-                                          .c = acc.c,
-                                          .m = SIDE,
-                                          .n = SIDE,
-                                          .k = acc.k,
-                                          .lda = SIDE,
-                                          .ldb = acc.k,
-                                          .ldc = SIDE,
-                                          .batch = 1,
-                                          .alpha = {1, 0},
-                                          .beta_zero = 1};
+    struct tb_gemm_params params = {.a = acc.a,
+                                    .b = acc.b,
+                                    .c = acc.c,
+                                    .m = SIDE,
+                                    .n = SIDE,
+                                    .k = acc.k,
+                                    .lda = SIDE,
+                                    .ldb = acc.k,
+                                    .ldc = SIDE,
+                                    .batch = 1,
+                                    .alpha = {1, 0},
+                                    .beta_zero = 1};
     void *stream = acc.lane;
+    params.scratch = acc.scratch;
     bool ok = GPU(cuMemsetD8Async, acc.c, 0x7f, c_bytes, stream);
     if (p->how == OURS && tb_dev()->launch(acc.lane, p->row, &params) != TB_OK) {
         snprintf(p->note, sizeof p->note, "%.90s", tb_dev()->last_error());
@@ -373,6 +374,17 @@ static void accuracy_type_run(void)
         }
 }
 
+/* The most that any row needs. */
+static size_t accuracy_scratch(int64_t k)
+{
+    const struct tb_gemm_params params = {.m = SIDE, .n = SIDE, .k = k, .batch = 1};
+    size_t most = 1024;
+    for (int i = 0; i < kernel_count(); i++)
+        if (kernel_scratch(kernel_row(i), &params) > most)
+            most = kernel_scratch(kernel_row(i), &params);
+    return most;
+}
+
 static void accuracy_open(void)
 {
     char why[200];
@@ -384,7 +396,8 @@ static void accuracy_open(void)
               dev->open(0, &acc.caps) == TB_OK && dev->bind() == TB_OK &&
               dev->lane_open(&acc.lane, false) == TB_OK && GPU(cuMemAlloc_v2, &acc.a, bytes) &&
               GPU(cuMemAlloc_v2, &acc.b, bytes) &&
-              GPU(cuMemAlloc_v2, &acc.c, (size_t)SIDE * SIDE * 16);
+              GPU(cuMemAlloc_v2, &acc.c, (size_t)SIDE * SIDE * 16) &&
+              GPU(cuMemAlloc_v2, &acc.scratch, accuracy_scratch(acc.k_max));
     acc.cublas = acc.gpu && cublas_open(acc.lane, acc.cublas_why, sizeof acc.cublas_why);
 }
 

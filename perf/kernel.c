@@ -136,6 +136,20 @@ static bool kernel_prepare(struct kernel_job *job)
     return ok;
 }
 
+/* An area of so many bytes, the same for all; 0 where none is wanted or there is no room. */
+static gpu_ptr kernel_area(size_t bytes)
+{
+    static gpu_ptr area;
+    static size_t held;
+    if (bytes > held) {
+        if (area)
+            GPU(cuMemFree_v2, area);
+        held = GPU(cuMemAlloc_v2, &area, bytes) ? bytes : 0;
+        area = held ? area : 0;
+    }
+    return bytes > 0 && bytes <= held ? area : 0;
+}
+
 static bool kernel_run(const struct kernel_job *job, struct kernel_provider *p, int set)
 {
     const struct perf_case *item = job->item;
@@ -150,21 +164,22 @@ static bool kernel_run(const struct kernel_job *job, struct kernel_provider *p, 
         return status == 0;
     }
     static const char ops[] = "ntrc"; /* enum tb_kop */
-    const struct tb_gemm_params params = {.a = a,
-                                          .b = b,
-                                          .c = c,
-                                          .m = item->m,
-                                          .n = item->n,
-                                          .k = item->k,
-                                          .lda = job->a_rows,
-                                          .ldb = job->b_rows,
-                                          .ldc = item->m,
-                                          .batch = 1,
-                                          .alpha = {job->alpha[0], job->alpha[1]},
-                                          .beta = {job->beta[0], job->beta[1]},
-                                          .op_a = (int32_t)(strchr(ops, item->trans[0]) - ops),
-                                          .op_b = (int32_t)(strchr(ops, item->trans[1]) - ops),
-                                          .beta_zero = item->beta == 0};
+    struct tb_gemm_params params = {.a = a,
+                                    .b = b,
+                                    .c = c,
+                                    .m = item->m,
+                                    .n = item->n,
+                                    .k = item->k,
+                                    .lda = job->a_rows,
+                                    .ldb = job->b_rows,
+                                    .ldc = item->m,
+                                    .batch = 1,
+                                    .alpha = {job->alpha[0], job->alpha[1]},
+                                    .beta = {job->beta[0], job->beta[1]},
+                                    .op_a = (int32_t)(strchr(ops, item->trans[0]) - ops),
+                                    .op_b = (int32_t)(strchr(ops, item->trans[1]) - ops),
+                                    .beta_zero = item->beta == 0};
+    params.scratch = kernel_area(kernel_scratch(kernel_row(p->row), &params));
     if (tb_dev()->launch(kernel.lane, p->row, &params) == TB_OK)
         return true;
     snprintf(p->note, sizeof p->note, "%.150s", tb_dev()->last_error());

@@ -714,20 +714,34 @@ static enum tb_status cuda_function(int kernel, CUfunction *out)
     return status;
 }
 
-/* The row asked for, or where these operands or this device do not suit it, the next best. */
-static enum tb_status cuda_settle(int *kernel, const struct tb_gemm_params *params, CUfunction *fn)
+/* All kernels of a row. */
+static enum tb_status cuda_functions(const struct tb_part *parts, int count,
+                                     CUfunction fns[TB_PARTS_MAX])
+{
+    enum tb_status status = TB_OK;
+    for (int i = 0; status == TB_OK && i < count; i++)
+        status = cuda_function(parts[i].row, &fns[i]);
+    return status;
+}
+
+/* The row asked for, or where these operands or this device do not suit it, the next best; its
+ * parts. */
+static enum tb_status cuda_settle(int kernel, const struct tb_gemm_params *params,
+                                  struct tb_part parts[TB_PARTS_MAX], CUfunction fns[TB_PARTS_MAX],
+                                  int *count)
 {
     bool barred[CUDA_KERNELS_MAX] = {false};
-    const int asked = *kernel;
+    const int asked = kernel;
     enum tb_status status = cuda_refuse(TB_NO_KERNEL, "no such row in the table of kernels");
     for (;;) {
-        *kernel = kernel_refit(&cuda.caps, asked, params, barred);
-        if (*kernel < 0 || *kernel >= CUDA_KERNELS_MAX)
+        kernel = kernel_refit(&cuda.caps, asked, params, barred);
+        if (kernel < 0 || kernel >= CUDA_KERNELS_MAX)
             return status;
-        status = cuda_function(*kernel, fn);
+        *count = kernel_parts(kernel, &cuda.caps, params, parts);
+        status = cuda_functions(parts, *count, fns);
         if (status != TB_NO_KERNEL && status != TB_NO_IMAGE)
             return status;
-        barred[*kernel] = true;
+        barred[kernel] = true;
     }
 }
 
@@ -747,20 +761,16 @@ static enum tb_status cuda_map(const struct tb_map *map, CUtensorMap *out)
               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
-                                  const struct tb_gemm_params *params)
+static enum tb_status cuda_launch_part(struct tb_lane *lane, const struct tb_part *part,
+                                       CUfunction fn, const struct tb_gemm_params *params)
 {
-    CUfunction fn = NULL;
-    enum tb_status status = cuda_settle(&kernel, params, &fn);
-    if (status != TB_OK)
-        return status;
-    const struct tb_kernel *row = kernel_row(kernel);
+    const struct tb_kernel *row = kernel_row(part->row);
+    const struct tb_launch *launch = &part->launch;
     struct tb_gemm_params by_value = *params;
-    struct tb_launch launch;
     CUtensorMap maps[3];
     void *arguments[] = {&by_value, &maps[0], &maps[1], &maps[2]};
-    kernel_launch(row, &cuda.caps, params, &launch);
-    by_value.way = launch.way;
+    enum tb_status status = TB_OK;
+    by_value.way = launch->way;
     if (row->family == TB_SM90) {
         struct tb_map wanted[3];
         by_value.way = kernel_maps(row, params, wanted);
@@ -769,15 +779,15 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
         if (status != TB_OK)
             return status;
     }
-    if (launch.cluster == 1)
-        return CU(cuLaunchKernel, fn, launch.grid[0], launch.grid[1], launch.grid[2],
+    if (launch->cluster == 1)
+        return CU(cuLaunchKernel, fn, launch->grid[0], launch->grid[1], launch->grid[2],
                   (unsigned)row->threads, 1, 1, (unsigned)row->smem, cuda_stream(lane), arguments,
                   NULL);
     CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                 .value.clusterDim = {launch.cluster, 1, 1}};
-    const CUlaunchConfig config = {.gridDimX = launch.grid[0],
-                                   .gridDimY = launch.grid[1],
-                                   .gridDimZ = launch.grid[2],
+                                 .value.clusterDim = {launch->cluster, 1, 1}};
+    const CUlaunchConfig config = {.gridDimX = launch->grid[0],
+                                   .gridDimY = launch->grid[1],
+                                   .gridDimZ = launch->grid[2],
                                    .blockDimX = (unsigned)row->threads,
                                    .blockDimY = 1,
                                    .blockDimZ = 1,
@@ -786,6 +796,24 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
                                    .attrs = &cluster,
                                    .numAttrs = 1};
     return CU(cuLaunchKernelEx, &config, fn, arguments, NULL);
+}
+
+static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
+                                  const struct tb_gemm_params *params)
+{
+    struct tb_part parts[TB_PARTS_MAX];
+    CUfunction fns[TB_PARTS_MAX];
+    struct tb_gemm_params by_value = *params;
+    int count = 0;
+    enum tb_status status = cuda_settle(kernel, params, parts, fns, &count);
+    by_value.guard = 0;
+    if (status == TB_OK && count > 1) {
+        by_value.guard = params->scratch;
+        status = cuda_fill0(lane, params->scratch, kernel_cleared(params));
+    }
+    for (int i = 0; status == TB_OK && i < count; i++)
+        status = cuda_launch_part(lane, &parts[i], fns[i], &by_value);
+    return status;
 }
 
 const struct tb_dev_ops *tb_dev(void)

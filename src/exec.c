@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "kernel.h"
+#include "log.h"
 #include "pool.h"
 #include "spans.h"
 #include "stage.h"
@@ -872,6 +874,21 @@ static void job_undrained(struct tb_job *job)
     pthread_mutex_unlock(&pool_get()->lock);
 }
 
+/* For people: what kernels that decide on the device decided last on each lane. The job is over. */
+static void job_tell(const struct tb_job *job)
+{
+    const struct tb_plan *plan = &job->plan;
+    const size_t lanes =
+        plan->scratch_bytes > 0 ? (plan->bytes - plan->scratch_offset) / plan->scratch_bytes : 0;
+    const struct tb_copy shape = {TB_TOLD_BYTES, 1, TB_TOLD_BYTES, TB_TOLD_BYTES};
+    for (int32_t lane = 0; log_wants(3) && lane < (int32_t)lanes; lane++) {
+        unsigned char told[TB_TOLD_BYTES] = {0};
+        const tb_dptr at = job->slab->base + plan_scratch_offset(plan, lane);
+        if (tb_dev()->fetch(told, (const void *)(uintptr_t)at, shape) == TB_OK)
+            log_line(3, "%s: lane %d: by %s", job->call.name, (int)lane, kernel_told(told));
+    }
+}
+
 static void job_run(struct tb_server *self, struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
@@ -889,6 +906,8 @@ static void job_run(struct tb_server *self, struct tb_job *job)
             job_undrained(job);
         else if (status != TB_OK && job->plan.in_place[TB_C])
             (void)tiles_land(self, job);
+        else if (status == TB_OK)
+            job_tell(job);
         if (!job_abandoned(job)) {
             spans_close(&job->spans);
             pool_give(job->slab);

@@ -3,8 +3,12 @@
  * of time. Decides nothing about placement or order; plan.c and dev_cuda.c call it. */
 #include "kernel.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "../kernels/fold.h"
 #include "../kernels/smem.h"
+#include "../kernels/x3.h"
 
 /* Bytes of an element of the computation, and whether its sums have a second level (elem.cuh). */
 enum { BYTES_F16 = 4, BYTES_BF16 = 4, BYTES_F32 = 4, BYTES_F64 = 8, BYTES_C32 = 8, BYTES_C64 = 16 };
@@ -65,12 +69,21 @@ enum { FOLD_F16 = 1, FOLD_BF16 = 1, FOLD_F32 = 1, FOLD_F64 = 0, FOLD_C32 = 1, FO
      999,                                                                                          \
      TB_SM80,                                                                                      \
      1},
+#define KERNEL_X3(NAME, TA, TB, RATE)                                                              \
+    {#NAME, TB_IMAGE_F32_SM90, TB_F32, TB_F32, TA, TB, TB_X3_TILE, TB_X3_TILE, TB_X3_STEP,         \
+     384,   TB_X3_BYTES(2),    1,      RATE,   90, 90, TB_X3,      1},
+#define KERNEL_PART(NAME, THREADS, SMEM, BLOCKS_SM, ...)                                           \
+    {#NAME,      TB_IMAGE_F32_SM90, TB_TYPES, TB_TYPES, false,     false, TB_X3_TILE,              \
+     TB_X3_TILE, TB_X3_STEP,        THREADS,  SMEM,     BLOCKS_SM, 100,   90,                      \
+     90,         TB_PART,           1},
 static const struct tb_kernel rows[] = {
 #include "../kernels/kernels.def"
 };
 #undef KERNEL
 #undef KERNEL_SM80
 #undef KERNEL_SM90
+#undef KERNEL_X3
+#undef KERNEL_PART
 
 int kernel_count(void)
 {
@@ -103,8 +116,9 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
  */
 
 /* Products per clock of a row whose rate is 100: what the best row of 16-bit types was seen to
- * reach. Rows of other types are compared with each other only. */
+ * reach, and the best plain one of FP32. Rows of other types are compared with each other only. */
 #define MADS_PER_CLOCK     1680.0
+#define MADS_PER_CLOCK_F32 100.0
 
 /* Costs of the tensor-core rows, fitted to what an H200 took for 80 shapes (perf/NOTES.md): a
  * launch, more where blocks come in pairs; the way out of a tile, alone on its multiprocessor or
@@ -115,6 +129,12 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 #define CLOCKS_OUT_OF_2    1480.0
 #define CLOCKS_OUT_SM80    9000.0
 #define CLOCKS_SUM(BM, BN) (4400.0 + 0.425 * (BM) * (BN))
+
+/* FP32 on 16-bit planes: the launches, packing an element, a step of a tile, its way out. */
+#define CLOCKS_X3_START    38000.0
+#define CLOCKS_X3_PACK     0.0053
+#define CLOCKS_X3_STEP     1120.0
+#define CLOCKS_X3_OUT      6000.0
 
 struct size {
     int64_t m, n, k, batch;
@@ -138,7 +158,8 @@ static double estimate_simt(const struct tb_kernel *row, int sms, const struct s
     if (share < row->blocks_sm)
         share += (row->blocks_sm - share) / 3;
     const double steps = (double)ceil_div(x->k, row->bk) * row->bk + 16;
-    return CLOCKS_START + share * row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
+    const double mads = row->ab == TB_F32 ? MADS_PER_CLOCK_F32 : MADS_PER_CLOCK;
+    return CLOCKS_START + share * row->bm * row->bn * steps / mads * 100 / row->rate;
 }
 
 /* Blocks that share one tile of C and divide k, where tiles alone would leave most of the device
@@ -176,11 +197,36 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
            (split > 1 ? CLOCKS_SUM(row->bm, row->bn) : 0) + rounds * (sharing * clocks + out);
 }
 
+static double estimate_x3(const struct tb_kernel *row, int sms, const struct size *x)
+{
+    const double rounds = share_of(tile_count(row, x->m, x->n, x->batch), sms);
+    const double packed = ((double)x->m + (double)x->n) * (double)x->k * (double)x->batch;
+    return CLOCKS_X3_START + packed * CLOCKS_X3_PACK * 132 / sms +
+           rounds * ((double)ceil_div(x->k, row->bk) * CLOCKS_X3_STEP + CLOCKS_X3_OUT);
+}
+
 static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
                        const struct size *x)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
+    if (row->family == TB_X3)
+        return estimate_x3(row, sms, x);
     return row->family == TB_SIMT ? estimate_simt(row, sms, x) : estimate_mma(row, sms, x);
+}
+
+static const int64_t side_most = INT32_MAX - 4096; /* coordinates, numbers of tiles */
+
+/* Is a product of that size one for the row, wherever its operands lie? */
+static bool suits(const struct tb_kernel *row, const struct tb_caps *caps, const struct size *x)
+{
+    if (row->family != TB_X3)
+        return row->family != TB_PART;
+    return !caps->strict && x->k >= TB_X3_LEAST && x->m <= side_most && x->n <= side_most &&
+           x->k <= side_most && x->batch <= side_most &&
+           /* blocks of the packing grids */
+           ((double)x->m + (double)x->n + 256) * ((double)x->k + 64) * (double)x->batch / 8192 <=
+               (double)side_most &&
+           tile_count(row, x->m, x->n, x->batch) * 2 <= (double)side_most;
 }
 
 /* The best of the rows that `params` (NULL: operands as the planner lays them out) and `barred`
@@ -193,7 +239,7 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = &rows[i];
         if (row->ab != like->ab || row->c != like->c || row->ta != like->ta ||
-            row->tb != like->tb || !fits(row, caps))
+            row->tb != like->tb || !fits(row, caps) || !suits(row, caps, x))
             continue;
         if ((caps->strict && row->family != TB_SIMT) || (barred && barred[i]) ||
             (params && !kernel_accepts(row, params)))
@@ -215,6 +261,15 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
     return choose(caps, &like, &x, NULL, NULL);
 }
 
+/* Of the best row of FP32 that the device has: strict sums are a small share of it. */
+static double mads_f32(const struct tb_caps *caps)
+{
+    for (int i = 0; i < kernel_count(); i++)
+        if (rows[i].family == TB_X3 && fits(&rows[i], caps))
+            return TB_X3_TILE * TB_X3_TILE * TB_X3_STEP / CLOCKS_X3_STEP;
+    return MADS_PER_CLOCK_F32;
+}
+
 double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
                          bool tb, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
@@ -223,8 +278,9 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
     const double sms = caps->sms > 0 ? caps->sms : 1;
     if (row < 0)
         return 0;
-    const double least = (double)m * (double)n * (double)k * (double)batch / sms / MADS_PER_CLOCK;
-    /* The launch is a cost of its own, and clocks are true for the 16-bit rows only. */
+    const double best = ab == TB_F32 ? mads_f32(caps) : MADS_PER_CLOCK;
+    const double least = (double)m * (double)n * (double)k * (double)batch / sms / best;
+    /* The launch is a cost of its own, and clocks are true for FP32 and the 16-bit rows only. */
     const double share = least / (estimate(&rows[row], caps, &x) - CLOCKS_START);
     return share < 1 ? share : 1;
 }
@@ -266,7 +322,12 @@ static bool can_map(uint64_t base, int64_t ld, int64_t stride, int64_t batch, in
 
 bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *p)
 {
-    const int64_t most = INT32_MAX - 4096; /* coordinates of the engine, numbers of tiles */
+    const int64_t most = side_most;
+    if (kernel->family == TB_PART)
+        return false;
+    if (kernel->family == TB_X3)
+        return !p->alist && !p->blist && !p->clist && p->scratch != 0 && p->scratch % 256 == 0 &&
+               p->k >= TB_X3_LEAST;
     if (kernel->family != TB_SM90)
         return true;
     if (p->alist || p->blist || p->clist || p->m > most || p->n > most || p->k > most ||
@@ -353,4 +414,91 @@ int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params 
         can_map(p->c, p->ldc, p->stride_c, p->batch, bytes_of(kernel->c)))
         maps[2] = map_of(kernel->c, p->c, p->m, p->n, p->ldc, p->stride_c, p->batch);
     return band_of(kernel) << TB_WAY_BAND | (maps[2].bytes != 0 ? TB_WAY_C_MAP : 0);
+}
+
+/* --- FP32 on 16-bit planes: several kernels, of which the device picks ---
+ */
+
+size_t kernel_scratch(const struct tb_kernel *kernel, const struct tb_gemm_params *params)
+{
+    return kernel->family == TB_X3 ? tb_x3_lay_out(params, TB_X3_PLANES_MAX).bytes : 0;
+}
+
+size_t kernel_cleared(const struct tb_gemm_params *params)
+{
+    return tb_x3_lay_out(params, TB_X3_PLANES_MAX).packs[0];
+}
+
+const char *kernel_told(const void *area)
+{
+    static const char *const ways[] = {[TB_X3_NONE] = "not decided",
+                                       [TB_X3_F16] = "two f16 planes",
+                                       [TB_X3_BF16] = "three bf16 planes",
+                                       [TB_X3_SIMT] = "the plain kernel"};
+    uint32_t path;
+    _Static_assert(sizeof path == TB_TOLD_BYTES && offsetof(struct tb_x3_guard, path) == 0, "");
+    memcpy(&path, area, sizeof path);
+    return path <= TB_X3_SIMT ? ways[path] : "unknown";
+}
+
+static int row_by_name(const char *name)
+{
+    for (int i = 0; i < kernel_count(); i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* Blocks that share a tile of A win a little, unless a column of tiles without a partner costs
+ * more. */
+static bool x3_in_pairs(const struct tb_gemm_params *p)
+{
+    const int64_t cols = ceil_div(p->n, TB_X3_TILE);
+    return cols % 2 == 0 || cols > 16;
+}
+
+static struct tb_part x3_product(const char *name, const char *pair, int sms,
+                                 const struct tb_gemm_params *p)
+{
+    const int64_t width = x3_in_pairs(p) ? 2 : 1, room = sms / width;
+    int64_t clusters = ceil_div(p->m, TB_X3_TILE) * ceil_div(p->n, TB_X3_TILE * width) * p->batch;
+    if (clusters > room)
+        clusters = room > 0 ? room : 1;
+    return (struct tb_part){
+        .row = row_by_name(width == 2 ? pair : name),
+        .launch = {.grid = {(unsigned)(clusters * width), 1, 1}, .cluster = (unsigned)width}};
+}
+
+/* A grid over blocks of 128 rows by k_step of both operands. */
+static struct tb_part x3_packing(const char *name, const struct tb_x3_layout *x, int64_t k,
+                                 int64_t k_step)
+{
+    const int64_t tiles = x->items[0] * x->tiles[0] + x->items[1] * x->tiles[1];
+    return (struct tb_part){
+        .row = row_by_name(name),
+        .launch = {.grid = {(unsigned)(tiles * ceil_div(k, k_step)), 1, 1}, .cluster = 1}};
+}
+
+int kernel_parts(int kernel, const struct tb_caps *caps, const struct tb_gemm_params *params,
+                 struct tb_part parts[TB_PARTS_MAX])
+{
+    const struct tb_kernel *row = &rows[kernel];
+    const int sms = caps->sms > 0 ? caps->sms : 1;
+    if (row->family != TB_X3) {
+        parts[0].row = kernel;
+        kernel_launch(row, caps, params, &parts[0].launch);
+        return 1;
+    }
+    struct tb_caps plain = *caps; /* in which every type has a row */
+    plain.strict = true;
+    const struct tb_x3_layout x = tb_x3_lay_out(params, TB_X3_PLANES_MAX);
+    const struct size size = {params->m, params->n, params->k, params->batch};
+    parts[0] = x3_packing("x3_most", &x, params->k, 128);
+    parts[1] = x3_packing("x3_pack_f16", &x, params->k, TB_X3_SEG);
+    parts[2] = x3_product("x3_f16", "x3_f16_pair", sms, params);
+    parts[3] = x3_packing("x3_pack_bf16", &x, params->k, TB_X3_SEG);
+    parts[4] = x3_product("x3_bf16", "x3_bf16_pair", sms, params);
+    parts[5].row = choose(&plain, row, &size, params, NULL);
+    kernel_launch(&rows[parts[5].row], caps, params, &parts[5].launch);
+    return 6;
 }

@@ -21,7 +21,13 @@ enum tb_image {
 
 /* How a row computes, and with it what it needs of the operands (kernel_accepts) and how it is
  * launched (kernel_launch, kernel_maps). */
-enum tb_family { TB_SIMT, TB_SM80, TB_SM90 };
+enum tb_family {
+    TB_SIMT,
+    TB_SM80,
+    TB_SM90,
+    TB_X3,  /* FP32 on 16-bit planes; launched as several parts, has no kernel of its own */
+    TB_PART /* such a part; serves no product alone, its types are TB_TYPES */
+};
 
 struct tb_kernel {
     const char *name; /* symbol in its image */
@@ -44,6 +50,13 @@ struct tb_launch {
     unsigned grid[3];
     unsigned cluster;
     int32_t way;
+};
+
+/* What a launch of a row consists of, in this order: rows with a kernel each. */
+enum { TB_PARTS_MAX = 6 };
+struct tb_part {
+    int row;
+    struct tb_launch launch;
 };
 
 /* A matrix as the tensor copy engine sees it: `sizes` in elements from the contiguous one on,
@@ -69,7 +82,8 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
 double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
                          bool tb, int64_t m, int64_t n, int64_t k, int64_t batch);
 
-/* May the row serve these operands, wherever they lie? All but those of sm_90 may always. */
+/* May the row serve these operands, wherever they lie? SIMT and sm_80 may always; TB_X3 wants an
+ * area of kernel_scratch() bytes at params->scratch. */
 bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
 
 /* `kernel`, or where that row does not accept the operands or `barred[kernel]`, the row of the same
@@ -80,6 +94,20 @@ int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_pa
 
 void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
                    const struct tb_gemm_params *params, struct tb_launch *out);
+
+/* The parts of row `kernel`, itself where it is a kernel of its own; how many. Before the first of
+ * several, kernel_cleared() bytes of the area at params->scratch have to be zero, and for all of
+ * them params->guard has to be that address. */
+int kernel_parts(int kernel, const struct tb_caps *caps, const struct tb_gemm_params *params,
+                 struct tb_part parts[TB_PARTS_MAX]);
+
+/* Bytes on the device that the row needs beside the operands, by sizes and strides alone. */
+size_t kernel_scratch(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
+size_t kernel_cleared(const struct tb_gemm_params *params);
+
+/* Which way the device took, by the first TB_TOLD_BYTES bytes that it left in the area. */
+enum { TB_TOLD_BYTES = 4 };
+const char *kernel_told(const void *area);
 
 /* The maps of A, B and C that a row of the sm_90 family takes behind the parameters, for operands
  * that it accepts; that of C is left out where C cannot have one. Returns what the launch has to

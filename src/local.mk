@@ -9,8 +9,7 @@ libtbcore_la_SOURCES = \
 	src/exec.c src/exec.h \
 	src/fit.c src/fit.h \
 	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/order.h \
-	kernels/smem.h \
-	kernels/fold.h \
+	kernels/smem.h kernels/fold.h kernels/x3.h \
 	src/log.c src/log.h \
 	src/offload.c src/offload.h \
 	src/oncpu.c src/oncpu.h \

@@ -202,6 +202,8 @@ void log_call(const struct tb_call *call, const struct tb_outcome *o)
     if (o->choice.where == TB_ON_GPU)
         used += snprintf(where + used, sizeof where - (size_t)used, ", %.1f MB in, %.1f MB out",
                          o->bytes_in * 1e-6, o->bytes_out * 1e-6);
+    if (o->kernel)
+        used += snprintf(where + used, sizeof where - (size_t)used, ", by %s", o->kernel);
     if (o->rects_on_cpu > 0)
         used += snprintf(where + used, sizeof where - (size_t)used,
                          ", %lld rectangles finished on the CPU", (long long)o->rects_on_cpu);

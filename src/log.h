@@ -25,6 +25,7 @@ struct tb_outcome {
     double ns;                  /* wall time of the call */
     double bytes_in, bytes_out; /* over the link */
     int64_t rects_on_cpu;       /* rectangles of C the CPU had to finish after a device fault */
+    const char *kernel;         /* the row that computed it, or NULL */
 };
 void log_call(const struct tb_call *call, const struct tb_outcome *outcome);
 

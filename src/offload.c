@@ -209,6 +209,27 @@ static bool still_wins(const struct tb_call *call, const struct tb_cpu_side *cpu
     return choice.where == TB_ON_GPU;
 }
 
+/* Where others took the memory that a kernel wants beside the operands, one without may do. */
+static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_caps *caps,
+                                   struct tb_offload *out, struct tb_exec_stats *stats,
+                                   bool *planned)
+{
+    struct tb_caps plain = *caps;
+    plain.strict = true;
+    for (;; caps = &plain) {
+        enum tb_status status = plan_build(call, caps, room_for(caps), &out->plan);
+        *planned = status == TB_OK;
+        if (status != TB_OK)
+            return status;
+        out->kernel = kernel_row(out->plan.kernel)->name;
+        status = exec_run(call, &out->plan, &out->undone, stats);
+        if (status != TB_NO_MEMORY || out->plan.scratch_bytes == 0 || !out->undone.all ||
+            out->undone.unsure)
+            return status;
+        offload_done(out);
+    }
+}
+
 static void run(const struct tb_call *asked, const struct tb_choice *choice,
                 const struct tb_cpu_side *cpu, struct tb_offload *out)
 {
@@ -229,13 +250,13 @@ static void run(const struct tb_call *asked, const struct tb_choice *choice,
         out->reason = TB_WHY_OPERANDS;
         return;
     }
-    enum tb_status status = plan_build(call, caps, room_for(caps), &out->plan);
-    if (status != TB_OK) {
+    struct tb_exec_stats stats = {0};
+    bool planned = false;
+    const enum tb_status status = plan_and_run(call, caps, out, &stats, &planned);
+    if (!planned) {
         out->reason = reason_of_status(status);
         return;
     }
-    struct tb_exec_stats stats = {0};
-    status = exec_run(call, &out->plan, &out->undone, &stats);
     if (is_fault(status))
         device_fault(status, call->name, exec_broken());
     if (status != TB_OK)

@@ -29,6 +29,7 @@ struct tb_offload {
                               be done */
     enum tb_reason reason; /* why, where not started or not finished */
     double bytes_in, bytes_out;
+    const char *kernel; /* the row that was planned with, or NULL */
     struct tb_plan plan;
     struct tb_undone undone;
 };

@@ -13,6 +13,7 @@
 #include "profile.h"
 
 enum { STEPS_MAX = 1 << 20, SLOTS_MAX = 4096, RING_MAX = 64, GROUP_MAX = 32768 };
+enum { TB_AREA_UNIT = 1024 }; /* where the area of a lane may begin */
 
 static int64_t min64(int64_t x, int64_t y)
 {
@@ -48,6 +49,11 @@ size_t plan_item_bytes(const struct tb_panel *range, size_t elem)
 size_t plan_slot_offset(const struct tb_plan *plan, enum tb_operand_id which, int32_t slot)
 {
     return plan->slots[which].offset + (size_t)slot * plan->slots[which].bytes;
+}
+
+size_t plan_scratch_offset(const struct tb_plan *plan, int32_t lane)
+{
+    return plan->scratch_offset + (size_t)lane * plan->scratch_bytes;
 }
 
 enum tb_operand_id plan_operand(enum tb_step_kind kind)
@@ -177,13 +183,59 @@ static double slot_bytes(const struct tb_call *call, const struct tb_plan *plan,
     return (double)(flip ? rows[which] : cols[which]) * pitch * items + 255;
 }
 
-static double sizing_bytes(const struct tb_call *call, const struct tb_plan *plan,
-                           const struct sizing *size)
+static double tile_count(const struct tb_call *call, const struct sizing *size)
+{
+    return (double)ceil_div(call->m, size->m) * (double)ceil_div(call->n, size->n) *
+           (double)ceil_div(call->batch, size->group);
+}
+
+/* Lanes that get a tile. */
+static int64_t lanes_of(const struct tb_call *call, const struct tb_plan *plan,
+                        const struct sizing *size)
+{
+    const double tiles = tile_count(call, size);
+    return tiles < plan->lanes ? (int64_t)tiles : plan->lanes;
+}
+
+/* Tiles are computed beside each other: the row is to suit as many as there are lanes. */
+static int kernel_for(const struct tb_call *call, const struct tb_caps *caps,
+                      const struct tb_plan *plan, const struct sizing *size)
+{
+    return kernel_choose(caps, call->ab, call->c_type, transposed(call->ta), transposed(call->tb),
+                         size->m, size->n, size->k, size->group * lanes_of(call, plan, size));
+}
+
+/* Bytes that a kernel needs beside the operands of a tile: an area for each lane. */
+static size_t area_of(const struct tb_plan *plan, int kernel, const struct sizing *size)
+{
+    const struct tb_gemm_params params = {.m = size->m,
+                                          .n = size->n,
+                                          .k = size->k,
+                                          .batch = size->group,
+                                          .stride_a = !plan->a_shared,
+                                          .stride_b = !plan->b_shared};
+    return kernel < 0 ? 0 : round_up(kernel_scratch(kernel_row(kernel), &params), TB_AREA_UNIT);
+}
+
+static double operand_bytes(const struct tb_call *call, const struct tb_plan *plan,
+                            const struct sizing *size)
 {
     double bytes = 0;
     for (int which = 0; which < TB_OPERANDS; which++)
         bytes +=
             (double)size->slots[which] * slot_bytes(call, plan, size, (enum tb_operand_id)which);
+    return bytes;
+}
+
+/* All of the workspace. */
+static double sizing_bytes(const struct tb_call *call, const struct tb_caps *caps,
+                           const struct tb_plan *plan, const struct sizing *size)
+{
+    double bytes = operand_bytes(call, plan, size);
+    if (call->ab == TB_F32) { /* the only type with rows that need an area */
+        const size_t area = area_of(plan, kernel_for(call, caps, plan, size), size);
+        bytes += area > 0 ? TB_AREA_UNIT + (double)area * (double)lanes_of(call, plan, size) : 0;
+    }
     return bytes;
 }
 
@@ -219,8 +271,16 @@ static int64_t even_tile(int64_t side, int64_t tile)
     return min64(side, ceil_div(ceil_div(side, ceil_div(side, tile)), unit) * unit);
 }
 
-/* The tile a device likes: large enough to fill it, small enough that computing starts early. A
- * thin C gets long tiles. */
+/* A thin C gets long tiles. */
+static void fill_tile(const struct tb_call *call, int64_t tile, struct sizing *size)
+{
+    const int64_t for_m = call->n < tile ? min64(8 * tile, tile * tile / call->n) : tile;
+    const int64_t for_n = call->m < tile ? min64(8 * tile, tile * tile / call->m) : tile;
+    size->m = even_tile(call->m, max64(for_m, tile));
+    size->n = even_tile(call->n, max64(for_n, tile));
+}
+
+/* The tile a device likes: large enough to fill it, small enough that computing starts early. */
 static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
                          const struct tb_plan *plan, struct sizing *size)
 {
@@ -236,10 +296,10 @@ static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
         return;
     }
     const int64_t tile = longest <= 8192 ? 1024 : longest <= 32768 ? 2048 : 4096;
-    const int64_t for_m = call->n < tile ? min64(8 * tile, tile * tile / call->n) : tile;
-    const int64_t for_n = call->m < tile ? min64(8 * tile, tile * tile / call->m) : tile;
-    size->m = even_tile(call->m, max64(for_m, tile));
-    size->n = even_tile(call->n, max64(for_n, tile));
+    fill_tile(call, tile, size);
+    /* Packing costs each tile the more the smaller it is, and only large ones fill the device. */
+    if (longest >= 4096 && area_of(plan, kernel_for(call, caps, plan, size), size) > 0)
+        fill_tile(call, longest <= 12288 ? 2048 : 4096, size);
 }
 
 /* Small products of a batch share tiles: enough of them to be worth a transfer and a launch, few
@@ -255,7 +315,7 @@ static int64_t group_of(const struct tb_call *call, const struct tb_caps *caps,
     if (all_in_place(plan))
         return min64(call->batch, GROUP_MAX);
     struct sizing one = {size->m, size->n, size->k, 1, {1, 1, 1}};
-    const double item = sizing_bytes(call, plan, &one);
+    const double item = operand_bytes(call, plan, &one);
     double target = item * (double)call->batch / 8;
     target = target < 1 << 20 ? 1 << 20 : target > 32 << 20 ? 32 << 20 : target;
     if (caps->chunk > 0)
@@ -264,15 +324,9 @@ static int64_t group_of(const struct tb_call *call, const struct tb_caps *caps,
     return max64(min64(min64(call->batch, (int64_t)(target / item)), GROUP_MAX), 1);
 }
 
-static double tile_count(const struct tb_call *call, const struct sizing *size)
-{
-    return (double)ceil_div(call->m, size->m) * (double)ceil_div(call->n, size->n) *
-           (double)ceil_div(call->batch, size->group);
-}
-
 /* All of A and B (of up to three groups) on the device; C in as many slots as go. */
-static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, double memory,
-                       struct sizing *size)
+static bool size_whole(const struct tb_call *call, const struct tb_caps *caps,
+                       const struct tb_plan *plan, double memory, struct sizing *size)
 {
     const int64_t groups = min64(ceil_div(call->batch, size->group), 3);
     const double tiles = tile_count(call, size);
@@ -287,7 +341,7 @@ static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, d
         if (c == 1 && tiles > 1)
             return false; /* the next tile would wait until this one is fetched */
         size->slots[TB_C] = c;
-        if (sizing_bytes(call, plan, size) <= memory)
+        if (sizing_bytes(call, caps, plan, size) <= memory)
             return true;
     }
     return false;
@@ -296,20 +350,34 @@ static bool size_whole(const struct tb_call *call, const struct tb_plan *plan, d
 /* Of an H200 host: pageable memory through the copiers, one way, bytes per ns. */
 static const double link_rate = 48;
 
-/* Is it worth while to let parts of k run ahead? Where the device is the slower side it works from
- * the first part on instead of waiting for whole panels. Where the link is, tiles should rather be
- * finished, and fetched, as early as they can be; but for a C that is next to nothing. The rates
- * are the built-in ones: the same call gets the same order, and so the same bits, in every run. */
-static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps)
+/* The device's part of a call, by the built-in rates: the same call gets the same order, and so the
+ * same bits, in every run. The rows of FP32 differ by a factor; of the other types the best counts.
+ */
+static double device_ns(const struct tb_call *call, const struct tb_caps *caps,
+                        const struct tb_plan *plan, const struct sizing *size)
 {
     struct tb_profile rates;
+    profile_builtin(caps, 1, &rates);
+    const double share = call->ab == TB_F32
+                             ? kernel_efficiency(caps, call->ab, call->c_type, transposed(call->ta),
+                                                 transposed(call->tb), size->m, size->n, size->k,
+                                                 size->group * lanes_of(call, plan, size))
+                             : 1;
+    return call_flops(call) / (rates.gpu_rate[call->ab] * (share > 0 ? share : 1));
+}
+
+/* Is it worth while to let parts of k run ahead? Where the device is the slower side it works from
+ * the first part on instead of waiting for whole panels. Where the link is, tiles should rather be
+ * finished, and fetched, as early as they can be; but for a C that is next to nothing. */
+static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps,
+                        const struct tb_plan *plan, const struct sizing *size)
+{
     if (caps->order > 0)
         return caps->order == 2;
-    profile_builtin(caps, 1, &rates);
     const double in = call_bytes_in(call), out = call_bytes_out(call);
     /* A C that is read has to be there first, all of it. */
     const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.7 : 1.1;
-    return out <= in / 8 || call_flops(call) / rates.gpu_rate[call->ab] > least * in / link_rate;
+    return out <= in / 8 || device_ns(call, caps, plan, size) > least * in / link_rate;
 }
 
 /* With C as a whole on the device too, k can come in parts: each is summed into all of C, so that
@@ -325,7 +393,7 @@ static bool size_panels(const struct tb_call *call, const struct tb_caps *caps,
     /* A large alpha may make infinities of parts whose sum is none. */
     if (!may_split(call, plan) || alpha_most(call) > 1 || call->batch > 1 || tiles < 2 ||
         tiles > SLOTS_MAX || plan->in_place[TB_A] || plan->in_place[TB_B] ||
-        call->k < least * PARTS || !gains_ahead(call, caps))
+        call->k < least * PARTS || !gains_ahead(call, caps, plan, size))
         return false;
     parts.k = ceil_div(ceil_div(call->k, PARTS), unit) * unit;
     const int64_t count = ceil_div(call->k, parts.k);
@@ -333,19 +401,19 @@ static bool size_panels(const struct tb_call *call, const struct tb_caps *caps,
     parts.slots[TB_B] = ceil_div(call->n, size->n) * count;
     parts.slots[TB_C] = (int64_t)tiles;
     if (count < 2 || parts.slots[TB_A] > SLOTS_MAX || parts.slots[TB_B] > SLOTS_MAX ||
-        sizing_bytes(call, plan, &parts) > memory)
+        sizing_bytes(call, caps, plan, &parts) > memory)
         return false;
     *size = parts;
     return true;
 }
 
 /* Lets the ring of one operand grow while memory lasts. */
-static void grow(const struct tb_call *call, const struct tb_plan *plan, double memory,
-                 struct sizing *size, enum tb_operand_id which, double most)
+static void grow(const struct tb_call *call, const struct tb_caps *caps, const struct tb_plan *plan,
+                 double memory, struct sizing *size, enum tb_operand_id which, double most)
 {
     if (plan->in_place[which])
         return;
-    const double free = memory - sizing_bytes(call, plan, size);
+    const double free = memory - sizing_bytes(call, caps, plan, size);
     const double more = free / slot_bytes(call, plan, size, which);
     const double most_here = most < RING_MAX ? most : RING_MAX;
     const double want = (double)size->slots[which] + (more > 0 ? (double)(int64_t)more : 0);
@@ -353,8 +421,9 @@ static void grow(const struct tb_call *call, const struct tb_plan *plan, double 
 }
 
 /* Streaming with tiles of one side and rings of `ring` panels: finds a depth that fits. */
-static bool size_tile(const struct tb_call *call, const struct tb_plan *plan, double memory,
-                      int64_t side, double ring, struct sizing *size)
+static bool size_tile(const struct tb_call *call, const struct tb_caps *caps,
+                      const struct tb_plan *plan, double memory, int64_t side, double ring,
+                      struct sizing *size)
 {
     static const int64_t deeps[] = {INT64_MAX, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16};
     const bool split = may_split(call, plan);
@@ -372,12 +441,12 @@ static bool size_tile(const struct tb_call *call, const struct tb_plan *plan, do
         size->slots[TB_A] = (int64_t)(a < ring ? a : ring);
         size->slots[TB_B] = (int64_t)(b < ring ? b : ring);
         size->slots[TB_C] = tiles < 2 ? 1 : 2;
-        if (sizing_bytes(call, plan, size) > memory)
+        if (sizing_bytes(call, caps, plan, size) > memory)
             continue;
-        grow(call, plan, memory, size, TB_C, tiles < 3 ? tiles : 3);
-        grow(call, plan, memory, size, TB_A, a < ring ? a : ring);
-        grow(call, plan, memory, size, TB_B, b);
-        grow(call, plan, memory, size, TB_A, a);
+        grow(call, caps, plan, memory, size, TB_C, tiles < 3 ? tiles : 3);
+        grow(call, caps, plan, memory, size, TB_A, a < ring ? a : ring);
+        grow(call, caps, plan, memory, size, TB_B, b);
+        grow(call, caps, plan, memory, size, TB_A, a);
         return true;
     }
     return false;
@@ -399,7 +468,7 @@ static bool size_stream(const struct tb_call *call, const struct tb_caps *caps,
             const int64_t side = caps->tile > 0 ? min64(sides[i], caps->tile) : sides[i];
             if (caps->tile > 0 && sides[i] > max64(caps->tile, 16))
                 continue;
-            if (size_tile(call, plan, memory, side, ring, size))
+            if (size_tile(call, caps, plan, memory, side, ring, size))
                 return true;
         }
     return false;
@@ -504,7 +573,7 @@ static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_
     slot_b->used = walk->uses;
     const int32_t index = plan->count;
     struct tb_step *step = step_add(walk, TB_COMPUTE, slot, &c);
-    step->lane = (int32_t)(walk->tile % TB_PLAN_LANES);
+    step->lane = (int32_t)(walk->tile % plan->lanes);
     step->slot_a = sa;
     step->slot_b = sb;
     step->k0 = p * plan->tile_k;
@@ -711,6 +780,9 @@ static enum tb_status layout(const struct tb_call *call, const struct sizing *si
                 round_up(plan_item_bytes(&box, plan->elem[which]) * (size_t)box.items, 256);
         plan->bytes += (size_t)size->slots[which] * plan->slots[which].bytes;
     }
+    plan->scratch_offset = round_up(plan->bytes, TB_AREA_UNIT);
+    if (plan->scratch_bytes > 0)
+        plan->bytes = plan_scratch_offset(plan, (int32_t)lanes_of(call, plan, size));
     if (plan->bytes == 0)
         plan->bytes = 256; /* a workspace has an address */
     return TB_OK;
@@ -735,13 +807,41 @@ static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
 }
 
 static double estimate(const struct tb_call *call, const struct tb_caps *caps,
-                       const struct tb_plan *plan)
+                       const struct sizing *size, const struct tb_plan *plan)
 {
-    struct tb_profile rates;
-    profile_builtin(caps, 1, &rates);
     const double in = plan->bytes_in / link_rate, out = plan->bytes_out / link_rate;
-    const double device = call_flops(call) / rates.gpu_rate[call->ab], link = in > out ? in : out;
+    const double device = device_ns(call, caps, plan, size), link = in > out ? in : out;
     return device > link ? device : link;
+}
+
+/* Settles the tile, the slots and the kernel. A kernel that needs an area gives way to one that
+ * does without where there is no memory for any such area. */
+static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, double memory,
+                       struct tb_plan *plan, struct sizing *out, bool *panels)
+{
+    struct tb_caps plain = *caps;
+    plain.strict = true;
+    for (int i = 0; i < (call->ab == TB_F32 && !caps->strict ? 2 : 1); i++) {
+        const struct tb_caps *const with = i == 0 ? caps : &plain;
+        struct sizing size = {.k = call->k, .group = 1};
+        plan->lanes = TB_PLAN_LANES;
+        natural_tile(call, with, plan, &size);
+        /* Kernels that pack fill the device in turn; an area counts more than a further lane. */
+        if (area_of(plan, kernel_for(call, with, plan, &size), &size) > 0)
+            plan->lanes = 2;
+        size.group = group_of(call, with, plan, &size, memory);
+        plan->whole = size_whole(call, with, plan, memory, &size);
+        *panels = plan->whole && size_panels(call, with, plan, memory, &size);
+        if (!plan->whole && !size_stream(call, with, plan, memory, &size))
+            continue;
+        plan->kernel = kernel_for(call, with, plan, &size);
+        plan->scratch_bytes = area_of(plan, plan->kernel, &size);
+        if (plan->scratch_bytes == 0)
+            plan->lanes = TB_PLAN_LANES;
+        *out = size;
+        return true;
+    }
+    return false;
 }
 
 enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
@@ -762,19 +862,11 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
         resident = resident || plan->in_place[which];
     }
 
-    struct sizing size = {.k = call->k, .group = 1};
-    natural_tile(call, caps, plan, &size);
-    size.group = group_of(call, caps, plan, &size, (double)memory);
-    plan->whole = size_whole(call, plan, (double)memory, &size);
-    const bool panels = plan->whole && size_panels(call, caps, plan, (double)memory, &size);
-    if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
+    struct sizing size;
+    bool panels;
+    if (!sizes_find(call, caps, (double)memory, plan, &size, &panels))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
-    /* Tiles are computed beside each other: the row is to suit as many as there are lanes. */
-    const double lanes = tile_count(call, &size);
-    plan->kernel = kernel_choose(
-        caps, call->ab, call->c_type, transposed(call->ta), transposed(call->tb), size.m, size.n,
-        size.k, size.group * (lanes < TB_PLAN_LANES ? (int64_t)lanes : TB_PLAN_LANES));
     if (plan->kernel < 0)
         return TB_NO_KERNEL;
     enum tb_status status = layout(call, &size, plan);
@@ -790,11 +882,11 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
         status = steps_build(&walk);
         if (status != TB_OK)
             plan_free(plan);
-        plan->est_ns = estimate(call, caps, plan);
+        plan->est_ns = estimate(call, caps, &size, plan);
         return status;
     }
     steps_single(&walk);
-    plan->est_ns = estimate(call, caps, plan);
+    plan->est_ns = estimate(call, caps, &size, plan);
     plan->on_caller = !resident && caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
     return TB_OK;
 }

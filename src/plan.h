@@ -55,13 +55,16 @@ struct tb_plan {
     struct tb_slots slots[TB_OPERANDS];
     size_t elem[TB_OPERANDS];
     bool in_place[TB_OPERANDS]; /* in device memory already: no slots, no transfers */
+    size_t scratch_offset;      /* behind the slots: an area for the kernel, of each lane that */
+    size_t scratch_bytes;       /* gets a tile; bytes of one, or 0 */
     size_t bytes;               /* of the workspace */
     size_t chunk;               /* no piece is larger */
+    int32_t lanes;              /* that the tiles take in turn */
     int kernel;                 /* row of kernels.def */
     bool a_shared, b_shared;    /* one matrix for the whole batch */
     bool on_caller;             /* small, and the device allows the caller's own thread */
     double bytes_in, bytes_out;
-    double est_ns; /* alone, by the built-in rates: the longest of link in, device, link out */
+    double est_ns;  /* alone, by the built-in rates: the longest of link in, device, link out */
     int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */
     int32_t count;
     struct tb_step *many; /* the steps, or NULL where `few` holds them */
@@ -83,6 +86,8 @@ size_t plan_pitch(int64_t rows, size_t elem);
 size_t plan_item_bytes(const struct tb_panel *range, size_t elem);
 size_t plan_slot_offset(const struct tb_plan *plan, enum tb_operand_id which, int32_t slot);
 enum tb_operand_id plan_operand(enum tb_step_kind kind);
+/* Where the area of a lane begins; only where scratch_bytes > 0. */
+size_t plan_scratch_offset(const struct tb_plan *plan, int32_t lane);
 
 /* A piece of a panel: what one staging buffer takes, contiguous on the device. Columns are numbered
  * through all items of the panel; a piece is some whole columns, or some rows of one. */

@@ -28,9 +28,11 @@ static const double builtin_cpu[TB_TYPES][TB_CREWS][TB_SHAPES] = {
     [TB_C64] = {{76, 30, 38, 27, 35, 60}, {619, 300, 350, 230, 55, 200}},
 };
 
-/* 132 multiprocessors at 1980 MHz, FP64 at half the rate of FP32. */
+/* 132 multiprocessors at 1980 MHz, FP64 at half the rate of FP32. On compute capability 9.0 FP32
+ * runs on the 16-bit tensor cores. */
 static const double builtin_gpu[TB_TYPES] = {[TB_F16] = 650e3, [TB_BF16] = 750e3, [TB_F32] = 45e3,
                                              [TB_F64] = 23e3,  [TB_C32] = 43e3,   [TB_C64] = 22e3};
+static const double builtin_f32_of_90 = 215e3;
 
 void profile_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *out)
 {
@@ -60,6 +62,8 @@ void profile_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *ou
     }
     for (int t = 0; t < TB_TYPES; t++)
         out->gpu_rate[t] = builtin_gpu[t] * size * (t == TB_F64 || t == TB_C64 ? fp64 : 1);
+    if (caps != NULL && caps->cc == 90)
+        out->gpu_rate[TB_F32] = builtin_f32_of_90 * size;
     if (caps != NULL)
         profile_name(caps->name, out->gpu);
 }

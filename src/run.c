@@ -172,7 +172,8 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
         pass->judgement.copies = pass->judgement.copies || pass->lost;
         return false;
     }
-    struct tb_outcome outcome = {.bytes_in = offload.bytes_in, .bytes_out = offload.bytes_out};
+    struct tb_outcome outcome = {
+        .bytes_in = offload.bytes_in, .bytes_out = offload.bytes_out, .kernel = offload.kernel};
     outcome.rects_on_cpu = finish_on_cpu(call, &offload, pass->judgement.copies);
     if (outcome.rects_on_cpu > 0)
         pass->judgement.reason = offload.reason;

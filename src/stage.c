@@ -183,6 +183,8 @@ struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_p
     p.stride_a = plan->a_shared ? 0 : p.lda * cols_a;
     p.stride_b = plan->b_shared ? 0 : p.ldb * cols_b;
     p.stride_c = p.ldc * c->cols;
+    if (plan->scratch_bytes > 0)
+        p.scratch = base + plan_scratch_offset(plan, step->lane);
     scalar_widen(call->alpha_type, &call->alpha, p.alpha);
     p.beta[0] = 1;
     if (step->first) {

@@ -41,6 +41,7 @@
     X(cuMemAlloc)                                                                                  \
     X(cuMemFree)                                                                                   \
     X(cuMemGetInfo)                                                                                \
+    X(cuMemsetD8)                                                                                  \
     X(cuMemcpyHtoD)                                                                                \
     X(cuMemcpyDtoH)                                                                                \
     X(cuMemcpy2DUnaligned)                                                                         \
@@ -191,7 +192,12 @@ static double uniform(void)
 
 /* ---- one case ---- */
 
-enum spread { SIGNED, POSITIVE };
+enum spread {
+    SIGNED,
+    POSITIVE,
+    WIDE, /* signed, times 2^-30 to 2^30 */
+    WIDER /* times 2^-60 to 2^60 */
+};
 
 struct shape {
     int64_t m, n, k, batch;
@@ -242,7 +248,9 @@ static void mat_fill(struct mat *x, enum spread spread)
         for (int64_t j = 0; j < x->cols; j++)
             for (int64_t i = 0; i < x->rows; i++) {
                 const double re = uniform(), im = uniform();
-                put(x->type, x->data, at(x, b, i, j), spread == POSITIVE ? re : 2 * re - 1,
+                const int most = spread == WIDE ? 30 : spread == WIDER ? 60 : 0;
+                const double up = most ? ldexp(1, pick(2 * most + 1) - most) : 1;
+                put(x->type, x->data, at(x, b, i, j), up * (spread == POSITIVE ? re : 2 * re - 1),
                     spread == POSITIVE ? im : 2 * im - 1);
             }
 }
@@ -275,10 +283,11 @@ static CUdeviceptr list_of(const struct mat *x)
 
 struct loaded {
     const struct tb_kernel *row;
-    CUfunction fn;
+    int index;
 };
 
 static struct tb_caps caps;
+static CUfunction functions[512]; /* of the rows, once loaded */
 
 /* What the row asks of A and B (kernel_accepts), in elements. */
 static int unit_of(const struct tb_kernel *row)
@@ -300,19 +309,14 @@ static void encode(const struct tb_map *map, CUtensorMap *out)
            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-static void launch(const struct loaded *k, const struct tb_gemm_params *p)
+static void launch_part(const struct tb_part *part, const struct tb_gemm_params *p)
 {
-    const struct tb_kernel *row = k->row;
-    struct tb_launch shape;
+    const struct tb_kernel *row = kernel_row(part->row);
+    const struct tb_launch shape = part->launch;
     struct tb_gemm_params params = *p;
     struct tb_map maps[3];
     CUtensorMap encoded[3];
     void *args[] = {&params, &encoded[0], &encoded[1], &encoded[2]};
-    if (!kernel_accepts(row, p)) {
-        printf("driver: %s: a case that the row does not accept\n", row->name);
-        exit(1);
-    }
-    kernel_launch(row, &caps, p, &shape);
     params.way = shape.way;
     if (row->family == TB_SM90) {
         params.way = kernel_maps(row, p, maps);
@@ -330,7 +334,40 @@ static void launch(const struct loaded *k, const struct tb_gemm_params *p)
                                    .sharedMemBytes = (unsigned)row->smem,
                                    .attrs = &cluster,
                                    .numAttrs = shape.cluster > 1};
-    CU(cuLaunchKernelEx, &config, k->fn, args, NULL);
+    CU(cuLaunchKernelEx, &config, functions[part->row], args, NULL);
+}
+
+/* An area for rows that want one, with what earlier launches left in it. */
+static CUdeviceptr area(size_t bytes)
+{
+    static CUdeviceptr at;
+    static size_t held;
+    if (bytes > held) {
+        if (at)
+            CU(cuMemFree, at);
+        CU(cuMemAlloc, &at, bytes);
+        CU(cuMemsetD8, at, 0xA5, bytes);
+        held = bytes;
+    }
+    return at;
+}
+
+static void launch(const struct loaded *k, const struct tb_gemm_params *p)
+{
+    struct tb_part parts[TB_PARTS_MAX];
+    struct tb_gemm_params params = *p;
+    const size_t scratch = kernel_scratch(k->row, p);
+    if (scratch > 0)
+        params.guard = params.scratch = area(scratch);
+    if (!kernel_accepts(k->row, &params)) {
+        printf("driver: %s: a case that the row does not accept\n", k->row->name);
+        exit(1);
+    }
+    const int count = kernel_parts(k->index, &caps, &params, parts);
+    if (count > 1)
+        CU(cuMemsetD8, params.scratch, 0, kernel_cleared(&params));
+    for (int i = 0; i < count; i++)
+        launch_part(&parts[i], &params);
 }
 
 static struct tb_gemm_params params_of(const struct loaded *k, const struct shape *s,
@@ -396,10 +433,13 @@ static double bound(const struct tb_kernel *row, double k)
     const double link = tb_fold_every((int64_t)k, (int)f);
     const double chain =
         compute == 0x1p-53 ? sqrt(f * k) : sqrt(fmin(f * k, link)) + sqrt(f * k / link);
+    const double plain = (unit(row->c) > compute ? 1.0 : 0.0) +
+                         compute / unit(row->c) * (2.5 * f + 6 * 0.26 * chain);
+    if (row->family == TB_X3) /* out of the tensor core every 16 of k, folded every 512; or plain */
+        return fmax(plain, 6 + 6 * 0.26 * (sqrt(fmin(k, 512) / 16) + sqrt(k / 512)));
     if (row->family != TB_SIMT)
         return (unit(row->c) > compute ? 1.0 : 0.0) + compute / unit(row->c) * (5 + k / 8);
-    return (unit(row->c) > compute ? 1.0 : 0.0) +
-           compute / unit(row->c) * (2.5 * f + 6 * 0.26 * chain);
+    return plain;
 }
 
 struct stats {
@@ -594,13 +634,18 @@ static struct shape random_shape(const struct tb_kernel *row, int64_t m, int64_t
     return s;
 }
 
+static int takes_lists(const struct tb_kernel *row)
+{
+    return row->family != TB_SM90 && row->family != TB_X3;
+}
+
 static void run_random(const struct loaded *k, int64_t m, int64_t n, int64_t kk, int special,
                        struct stats *st)
 {
     struct shape s = random_shape(k->row, m, n, kk);
     s.special = special;
-    if (pick(4) == 0 && m * n * kk < 100000)
-        s.batch = 3, s.list = pick(2) && k->row->family != TB_SM90;
+    if (pick(4) == 0 && m * n * kk < (k->row->family == TB_X3 ? 4000000 : 100000))
+        s.batch = 3, s.list = pick(2) && takes_lists(k->row);
     run_case(k, &s, st);
 }
 
@@ -642,16 +687,48 @@ static void run_shapes(const struct loaded *k, int quick, struct stats *st)
     run_case(k, &many, st);
 }
 
+/* FP32 on 16-bit planes: tails of k around steps, segments and folds, edges of tiles, batches, and
+ * operands that take each of its ways. */
+static void run_x3(const struct loaded *k, int quick, struct stats *st)
+{
+    const int64_t sides[] = {1, 2, 63, 127, 128, 129, 255, 257},
+                  ks[] = {256, 257, 271, 287, 288, 289,  320,  511,
+                          512, 513, 528, 544, 545, 1024, 1025, 1057};
+    const int ns = quick ? 4 : 8, nk = 16;
+    for (int i = 0; i < ns; i++)
+        for (int j = 0; j < ns; j++)
+            run_random(k, sides[i], sides[j], ks[pick(nk)], 0, st);
+    for (int i = 0; i < nk; i++) {
+        run_random(k, 1 + pick(150), 1 + pick(150), ks[i], 0, st);
+        run_random(k, 1 + pick(40), 1 + pick(40), ks[i], 1, st);
+    }
+    for (int spread = WIDE; spread <= WIDER; spread++)
+        for (int i = 0; i < nk; i += quick ? 4 : 1) {
+            struct shape s = random_shape(k->row, 1 + pick(150), 1 + pick(150), ks[i]);
+            s.spread = (enum spread)spread;
+            s.special = pick(4) == 0;
+            run_case(k, &s, st);
+        }
+    if (quick)
+        return;
+    run_random(k, 20 * 128 - 5, 3, 300, 0, st); /* more than one band of tiles */
+    run_random(k, 17 * 128, 257, 256, 0, st);
+    run_random(k, 3, 40 * 128, 256, 0, st);
+    struct shape many = {
+        .m = 30, .n = 20, .k = 260, .batch = 700, .alpha = {1, 0}, .pad = {1, 0, 2}};
+    run_case(k, &many, st);
+}
+
 /* Positive data over a long k, where a single FP32 chain drifts: rms of 20 u and more at k = 8192.
  */
 static void run_fold(const struct loaded *k, struct stats *st)
 {
-    if (k->row->family != TB_SIMT || k->row->ab == TB_F64 || k->row->ab == TB_C64 ||
-        k->row->c == TB_F16 || k->row->c == TB_BF16)
+    if ((k->row->family != TB_SIMT && k->row->family != TB_X3) || k->row->ab == TB_F64 ||
+        k->row->ab == TB_C64 || k->row->c == TB_F16 || k->row->c == TB_BF16)
         return;
     struct shape s = {.m = 96, .n = 72, .k = 8192, .batch = 1, .alpha = {1, 0}, .spread = POSITIVE};
     run_case(k, &s, st);
-    if (!(st->rms < 1.8))
+    if (!(st->rms < (k->row->family == TB_X3 ? 1.9 : 1.8)))
         report(k, &s, "rms error says that sums are not folded");
 }
 
@@ -663,7 +740,9 @@ static int run_large(const struct loaded *k, struct stats *st)
     const struct tb_kernel *row = k->row;
     const int64_t ld = (1 << 20) + (row->family != TB_SM90 ? 3 : 8), many = 2060, few = 5;
     const int64_t m = row->ta && !row->tb ? many : few, n = many,
-                  kk = row->ta && !row->tb ? few : many;
+                  kk = !(row->ta && !row->tb) ? many
+                       : row->family == TB_X3 ? 300
+                                              : few;
     const size_t size = bytes_of(row->ab), csize = bytes_of(row->c),
                  wide = size > csize ? size : csize;
     struct shape s = {.m = m, .n = n, .k = kk, .batch = 1, .alpha = {1, 0}};
@@ -795,18 +874,35 @@ static double bench(const struct loaded *k, int64_t n, double *spread)
 
 static CUlibrary images[TB_IMAGES];
 
-static int load(const struct tb_kernel *row, struct loaded *out)
+static void load_one(int i)
 {
+    const struct tb_kernel *row = kernel_row(i);
     CUkernel kernel;
-    if (caps.cc < row->cc_min || caps.cc > row->cc_max || row->smem + 64 > caps.smem_block)
-        return 0;
+    if (functions[i])
+        return;
     if (!images[row->image])
         CU(cuLibraryLoadData, &images[row->image], tb_images[row->image].start, NULL, NULL, 0, NULL,
            NULL, 0);
-    out->row = row;
     CU(cuLibraryGetKernel, &kernel, images[row->image], row->name);
-    CU(cuKernelGetFunction, &out->fn, kernel);
-    CU(cuFuncSetAttribute, out->fn, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, row->smem);
+    CU(cuKernelGetFunction, &functions[i], kernel);
+    if (row->smem > 0)
+        CU(cuFuncSetAttribute, functions[i], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+           row->smem);
+}
+
+/* A row of several kernels needs those of any shape, and what may stand in for them. */
+static int load(int index, struct loaded *out)
+{
+    const struct tb_kernel *row = kernel_row(index);
+    if (caps.cc < row->cc_min || caps.cc > row->cc_max || row->smem + 64 > caps.smem_block)
+        return 0;
+    *out = (struct loaded){row, index};
+    for (int i = 0; i < kernel_count(); i++)
+        if (i == index ? row->family != TB_X3
+                       : row->family == TB_X3 &&
+                             (kernel_row(i)->family == TB_PART ||
+                              (kernel_row(i)->family == TB_SIMT && kernel_row(i)->ab == row->ab)))
+            load_one(i);
     return 1;
 }
 
@@ -866,16 +962,17 @@ int main(int argc, char **argv)
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
         struct loaded k;
-        if (!wanted(argc, argv, row->name))
+        if (row->family == TB_PART || !wanted(argc, argv, row->name))
             continue;
-        if (!load(row, &k)) {
+        if (!load(i, &k)) {
             printf("%-20s does not fit this device\n", row->name);
             continue;
         }
         if (timing) {
-            int regs;
+            int regs = 0;
             double spread;
-            CU(cuFuncGetAttribute, &regs, CU_FUNC_ATTRIBUTE_NUM_REGS, k.fn);
+            if (functions[i])
+                CU(cuFuncGetAttribute, &regs, CU_FUNC_ATTRIBUTE_NUM_REGS, functions[i]);
             const double rate = bench(&k, size, &spread);
             printf("%-20s %7.2f TFLOP/s  spread %4.1f%%  %3d registers  %6d bytes\n", row->name,
                    rate, 100 * spread, regs, row->smem);
@@ -887,7 +984,7 @@ int main(int argc, char **argv)
         failures_here = 0;
         seed = 88172645463325252u + (uint64_t)i;
         if (!has(argc, argv, "--large"))
-            run_shapes(&k, quick, &st);
+            (row->family == TB_X3 ? run_x3 : run_shapes)(&k, quick, &st);
         if (has(argc, argv, "--large")) {
             if (!run_large(&k, &st))
                 large = ", no memory for 2^31 elements";

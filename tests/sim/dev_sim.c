@@ -447,6 +447,13 @@ static void run_launch(struct tb_lane *lane, const struct op *op)
     struct block *c = block_of(p.c, in_c, "kernel, C");
     plant(c, &in_a);
     struct block *a = block_of(p.a, in_a, "kernel, A"), *b = block_of(p.b, in_b, "kernel, B");
+    const size_t aside = kernel_scratch(row, &p);
+    if (aside > 0) {
+        struct block *scratch = block_of(p.scratch, aside, "kernel, scratch");
+        ledger(lane, scratch, p.scratch, aside, 0, 0, true, "kernel, scratch");
+        memset(host_of(scratch, p.scratch), 0xA5, aside);
+        red_check(scratch);
+    }
     const size_t elem = call_elem_bytes(row->ab), elem_c = call_elem_bytes(row->c);
     ledger(lane, a, p.a, in_a, 0, 0, false, "kernel, A");
     ledger(lane, b, p.b, in_b, 0, 0, false, "kernel, B");
@@ -917,6 +924,8 @@ static enum tb_status sim_launch(struct tb_lane *lane, int kernel,
         violation("kernel %s launched with other transposes", row->name);
     if (params->alist || params->blist || params->clist)
         violation("lists on the device are not simulated");
+    if (kernel_scratch(row, params) > 0 && !params->scratch)
+        violation("kernel %s launched without its area", row->name);
     struct op *op = op_new(lane, OP_LAUNCH);
     op->kernel = kernel;
     op->params = *params;

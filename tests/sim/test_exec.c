@@ -3,6 +3,7 @@
  * shape, order and seed, and after every fault. Each Criterion test is a
  * process of its own; a violation ends it with status 99. */
 #include "../../src/exec.h"
+#include "../../src/kernel.h"
 #include "../../src/pool.h"
 #include "dev_sim.h"
 #include "product.h"
@@ -176,6 +177,44 @@ Test(exec, batches)
                                   .seed = seed};
         try_spec(&spec, 1 << 20);
     }
+    device_down();
+}
+
+/* A kernel that packs, although the product is small: tiles on two lanes, each with an area of its
+ * own. */
+Test(exec, areas_of_lanes_are_apart)
+{
+    const struct spec spec = {.ab = TB_F32,
+                              .c = TB_F32,
+                              .ta = 'N',
+                              .tb = 'N',
+                              .m = 100,
+                              .n = 60,
+                              .k = 270,
+                              .alpha = 1,
+                              .beta = 1,
+                              .seed = 1};
+    struct product product;
+    struct tb_plan plan;
+    struct tb_undone undone;
+    struct tb_exec_stats stats;
+    int row = 0;
+    device_up("32", "2048", "4000000", false);
+    while (kernel_row(row)->family != TB_X3 || kernel_row(row)->ta || kernel_row(row)->tb)
+        row++;
+    product_open(&product, &spec);
+    cr_assert_eq(plan_build(&product.call, &caps, 1 << 20, &plan), TB_OK);
+    const struct tb_gemm_params tile = {
+        .m = plan.tile_m, .n = plan.tile_n, .k = plan.tile_k, .batch = 1};
+    plan.kernel = row;
+    plan.scratch_offset = plan.bytes;
+    plan.scratch_bytes = kernel_scratch(kernel_row(row), &tile);
+    plan.bytes = plan_scratch_offset(&plan, TB_PLAN_LANES);
+    cr_assert_eq(exec_run(&product.call, &plan, &undone, &stats), TB_OK);
+    cr_assert(product_right(&product));
+    undone_free(&undone);
+    plan_free(&plan);
+    product_close(&product);
     device_down();
 }
 

@@ -62,6 +62,19 @@ __attribute__((weak)) int kernel_refit(const struct tb_caps *caps, int kernel,
     (void)params;
     return kernel == 0 && !barred[0] ? 0 : -1;
 }
+__attribute__((weak)) int kernel_parts(int kernel, const struct tb_caps *caps,
+                                       const struct tb_gemm_params *params,
+                                       struct tb_part parts[TB_PARTS_MAX])
+{
+    parts[0].row = kernel;
+    kernel_launch(kernel_row(kernel), caps, params, &parts[0].launch);
+    return 1;
+}
+__attribute__((weak)) size_t kernel_cleared(const struct tb_gemm_params *params)
+{
+    (void)params;
+    return 0;
+}
 __attribute__((weak)) void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
                                          const struct tb_gemm_params *params, struct tb_launch *out)
 {
@@ -763,7 +776,7 @@ static int alternatives(void)
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
         n += row->ab == first->ab && row->c == first->c && row->ta == first->ta &&
-             row->tb == first->tb;
+             row->tb == first->tb && row->family != TB_X3; /* which wants an area */
     }
     return n;
 }
@@ -807,6 +820,40 @@ static void maps(void)
         CHECK(calls("cuTensorMapEncodeTiled") == 5);
         CHECK(calls("cuLaunchKernel") + calls("cuLaunchKernelEx") == 3);
     }
+    tb_dev()->lane_close(lane);
+}
+
+/* A row of several kernels is several launches behind one clearing; without its area another row
+ * serves. */
+static void parts(void)
+{
+    struct tb_gemm_params p = {.a = 0x100000,
+                               .b = 0x200000,
+                               .c = 0x300000,
+                               .m = 64,
+                               .n = 64,
+                               .k = 4096,
+                               .lda = 4096,
+                               .ldb = 4096,
+                               .ldc = 64,
+                               .batch = 1,
+                               .alpha = {1, 0}};
+    struct tb_lane *lane;
+    tb_dptr area;
+    const int row = row_of(TB_X3);
+    check_ready("Fake GPU 0");
+    if (row < 0) /* the table of stand-ins has none */
+        return;
+    CHECK(tb_dev()->bind() == TB_OK && tb_dev()->lane_open(&lane, false) == TB_OK);
+    CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+    CHECK(calls("cuLaunchKernel") + calls("cuLaunchKernelEx") == 1);
+    CHECK(calls("cuMemsetD8Async") == 0);
+    CHECK(tb_dev()->alloc(kernel_cleared(&p) + 256, &area) == TB_OK);
+    p.scratch = (area + 255) / 256 * 256;
+    CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+    CHECK(calls("cuLaunchKernel") + calls("cuLaunchKernelEx") == 7);
+    CHECK(calls("cuMemsetD8Async") == 1);
+    CHECK(tb_dev()->free(area) == TB_OK);
     tb_dev()->lane_close(lane);
 }
 
@@ -937,6 +984,7 @@ static const struct test {
     {"demands_blocks", demands_too_much, .env = {"FAKE_CUDA_BLOCKS=0"}},
     {"demands_attribute", demands_too_much, .env = {"FAKE_CUDA_FAIL=cuFuncGetAttribute:500"}},
     {"maps", maps, .env = {NULL}},
+    {"parts", parts, .env = {NULL}},
     {"launch_faults", launch_faults, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:700"}},
     {"reset_by_program", reset_by_program, .env = {NULL}},
     {"sticky_error", sticky_error, .env = {"FAKE_CUDA_FAIL=cuEventQuery:700:2"}},

@@ -21,13 +21,18 @@ Test(kernel, rows_are_consistent)
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
         cr_assert(row->threads % 32 == 0 && row->threads <= 1024, "%s", row->name);
+        for (int j = 0; j < i; j++)
+            cr_assert(strcmp(kernel_row(j)->name, row->name) != 0, "%s twice", row->name);
+        if (row->family == TB_PART) {
+            cr_assert(row->ab == TB_TYPES && row->c == TB_TYPES, "%s serves nothing alone",
+                      row->name);
+            continue;
+        }
         cr_assert(row->smem > 0 && row->smem <= 227 * 1024, "%s", row->name);
         cr_assert(row->bm > 0 && row->bn > 0 && row->bk > 0 && row->blocks_sm > 0, "%s", row->name);
         cr_assert(row->rate > 0 && row->rate <= 100 && row->cc_min <= row->cc_max, "%s", row->name);
         const char *ops = strrchr(row->name, '_');
         cr_assert(ops && (ops[1] == 't') == row->ta && (ops[2] == 't') == row->tb, "%s", row->name);
-        for (int j = 0; j < i; j++)
-            cr_assert(strcmp(kernel_row(j)->name, row->name) != 0, "%s twice", row->name);
     }
     cr_assert_null(kernel_row(-1));
     cr_assert_null(kernel_row(kernel_count()));
@@ -52,10 +57,14 @@ Test(kernel, every_type_has_a_row_on_every_device)
     cr_assert_eq(kernel_choose(&old, TB_F32, TB_F32, false, false, 64, 64, 64, 1), -1);
 }
 
+/* Without the rows of FP32 that know one tile only. */
+static const struct tb_caps strict_h200 = {
+    .cc = 90, .sms = 132, .smem_block = 232448, .fp64_ratio = 2, .strict = true};
+
 static int area(enum tb_type type, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
     const struct tb_kernel *row =
-        kernel_row(kernel_choose(&h200, type, type, false, false, m, n, k, batch));
+        kernel_row(kernel_choose(&strict_h200, type, type, false, false, m, n, k, batch));
     return row->bm * row->bn;
 }
 
@@ -176,7 +185,8 @@ Test(kernel, tensor_cores_are_used_where_they_are)
                                               x[1], x[2], x[3]);
                 const int old = kernel_choose(&turing, types[t].ab, types[t].c, op & 1, op >> 1,
                                               x[0], x[1], x[2], x[3]);
-                cr_assert_eq(kernel_row(on)->family, half ? TB_SM90 : TB_SIMT);
+                const bool x3 = types[t].ab == TB_F32 && s == 0;
+                cr_assert_eq(kernel_row(on)->family, half ? TB_SM90 : x3 ? TB_X3 : TB_SIMT);
                 cr_assert_neq(kernel_row(off)->family, TB_SM90);
                 cr_assert(s > 0 || kernel_row(off)->family == (half ? TB_SM80 : TB_SIMT));
                 cr_assert_eq(kernel_row(old)->family, TB_SIMT);
@@ -330,4 +340,76 @@ Test(kernel, strict_means_plain_arithmetic)
             const int other = kernel_refit(&h200, row, &p, barred);
             cr_assert(other < 0 || kernel_row(other)->family == TB_SIMT);
         }
+}
+static const struct tb_kernel *x3_row(bool ta, bool tb)
+{
+    for (int i = 0; i < kernel_count(); i++)
+        if (kernel_row(i)->family == TB_X3 && kernel_row(i)->ta == ta && kernel_row(i)->tb == tb)
+            return kernel_row(i);
+    return NULL;
+}
+
+static int index_of(const struct tb_kernel *row)
+{
+    return (int)(row - kernel_row(0));
+}
+
+Test(kernel, strict_sums_take_no_16_bit_planes)
+{
+    for (int op = 0; op < 4; op++) {
+        const int64_t n = 8192;
+        const int on = kernel_choose(&h200, TB_F32, TB_F32, op & 1, op >> 1, n, n, n, 1);
+        const int off = kernel_choose(&strict_h200, TB_F32, TB_F32, op & 1, op >> 1, n, n, n, 1);
+        cr_assert_eq(kernel_row(on)->family, TB_X3);
+        cr_assert_eq(kernel_row(off)->family, TB_SIMT);
+        /* Short sums are not for them, whatever the size. */
+        const int thin = kernel_choose(&h200, TB_F32, TB_F32, op & 1, op >> 1, n, n, 255, 1);
+        cr_assert_eq(kernel_row(thin)->family, TB_SIMT);
+    }
+}
+
+Test(kernel, parts_cover_the_product)
+{
+    const int64_t shapes[][4] = {{1, 1, 256, 1},       {257, 129, 300, 1}, {8192, 8192, 8192, 1},
+                                 {100, 100, 65536, 1}, {300, 200, 512, 3}, {5000, 2049, 999, 1}};
+    for (int op = 0; op < 4; op++)
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            const int64_t *x = shapes[s];
+            const struct tb_kernel *row = x3_row(op & 1, op >> 1);
+            struct tb_gemm_params p = product(row, x[0], x[1], x[2], x[3]);
+            struct tb_part parts[TB_PARTS_MAX];
+            const size_t area = kernel_scratch(row, &p);
+            cr_assert(!kernel_accepts(row, &p), "without its area");
+            const int other = kernel_refit(&h200, index_of(row), &p, NULL);
+            cr_assert_eq(kernel_row(other)->family, TB_SIMT);
+            p.scratch = 1 << 20;
+            cr_assert(kernel_accepts(row, &p));
+            const double elems = (double)(x[0] + x[1]) * (double)x[2] * (double)x[3];
+            cr_assert((double)area >= 6 * elems && kernel_cleared(&p) < area);
+            const int count = kernel_parts(index_of(row), &h200, &p, parts);
+            cr_assert(count > 1 && count <= TB_PARTS_MAX);
+            for (int i = 0; i < count; i++) {
+                const struct tb_kernel *part = kernel_row(parts[i].row);
+                const struct tb_launch *launch = &parts[i].launch;
+                cr_assert_not_null(part);
+                cr_assert(part->family == (i == count - 1 ? TB_SIMT : TB_PART));
+                cr_assert(launch->grid[0] > 0 && launch->grid[0] % launch->cluster == 0);
+                cr_assert(part->smem + 64 <= h200.smem_block);
+                if (launch->cluster == 2)
+                    cr_assert(launch->grid[0] <= 132);
+            }
+            const struct tb_kernel *plain = kernel_row(parts[count - 1].row);
+            cr_assert(plain->ta == row->ta && plain->tb == row->tb && plain->ab == TB_F32);
+        }
+}
+
+Test(kernel, one_matrix_for_a_batch_is_packed_once)
+{
+    const struct tb_kernel *row = x3_row(false, false);
+    struct tb_gemm_params p = product(row, 512, 512, 512, 8);
+    const size_t many = kernel_scratch(row, &p);
+    p.stride_b = 0;
+    const size_t shared = kernel_scratch(row, &p);
+    cr_assert_lt(shared, many * 10 / 16 + 8192);
+    cr_assert_eq(kernel_scratch(kernel_row(0), &p), 0);
 }

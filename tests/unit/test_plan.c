@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../../src/kernel.h"
 #include "../../src/plan.h"
 
 static struct tb_caps caps_of(int64_t tile, int64_t chunk)
@@ -201,6 +202,11 @@ static void check_room(const struct tb_plan *plan, size_t memory)
         end =
             plan->slots[which].offset + plan->slots[which].bytes * (size_t)plan->slots[which].count;
     }
+    if (plan->scratch_bytes > 0) {
+        cr_assert_geq(plan->scratch_offset, end);
+        const int64_t tiles = plan->tiles_m * plan->tiles_n * plan->groups;
+        end = plan_scratch_offset(plan, (int32_t)(tiles < plan->lanes ? tiles : plan->lanes));
+    }
     cr_assert_leq(end, plan->bytes);
 }
 
@@ -360,6 +366,38 @@ Test(plan, streams_when_memory_is_short)
         "13: download C[0+16, 16+16] slot 1 after 12\n");
 }
 
+/* A kernel that packs its operands has an area for each lane, out of the same memory; where that is
+ * short, or sums are to be strict, one without takes its place. */
+Test(plan, a_kernel_that_packs_gets_its_area)
+{
+    const struct tb_call call = call_of(TB_F32, TB_F32, 'N', 'N', 8192, 8192, 8192);
+    struct tb_caps caps = caps_of(0, 0);
+    struct tb_plan plan;
+    for (int gb = 1; gb <= 64; gb *= 2) {
+        const size_t memory = (size_t)gb << 30;
+        cr_assert_eq(plan_build(&call, &caps, memory, &plan), TB_OK);
+        check_room(&plan, memory);
+        const struct tb_gemm_params tile = {
+            .m = plan.tile_m, .n = plan.tile_n, .k = plan.tile_k, .batch = 1};
+        cr_assert_eq(kernel_row(plan.kernel)->family, TB_X3, "%d GB", gb);
+        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &tile));
+        plan_free(&plan);
+    }
+    for (size_t memory = (size_t)512 << 20; memory >= 8 << 20; memory /= 2) {
+        cr_assert_eq(plan_build(&call, &caps, memory, &plan), TB_OK);
+        check_room(&plan, memory);
+        const struct tb_gemm_params tile = {
+            .m = plan.tile_m, .n = plan.tile_n, .k = plan.tile_k, .batch = 1};
+        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &tile));
+        plan_free(&plan);
+    }
+    caps.strict = true;
+    cr_assert_eq(plan_build(&call, &caps, (size_t)64 << 30, &plan), TB_OK);
+    cr_assert_eq(kernel_row(plan.kernel)->family, TB_SIMT);
+    cr_assert_eq(plan.scratch_bytes, 0);
+    plan_free(&plan);
+}
+
 Test(plan, same_call_same_plan)
 {
     const struct tb_call call = call_of(TB_C32, TB_C32, 'C', 'N', 5000, 3000, 7000);
@@ -422,8 +460,9 @@ Test(plan, little_memory_is_used_well)
                 double ratio = in / (2 * n * n * elem);
                 if (held < n * n)
                     ratio *= sqrt(held) / n;
-                cr_expect_leq(ratio, 2.2, "type %d, %lld, %zu MB: %.2f", types[t], (long long)side,
-                              memory >> 20, ratio);
+                /* FP32 has areas beside the tiles. */
+                cr_expect_leq(ratio, types[t] == TB_F32 ? 2.3 : 2.2, "type %d, %lld, %zu MB: %.2f",
+                              types[t], (long long)side, memory >> 20, ratio);
                 cr_expect_leq(plan.bytes, memory);
                 plan_free(&plan);
             }

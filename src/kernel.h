@@ -21,7 +21,7 @@ enum tb_image {
 
 /* How a row computes, and with it what it needs of the operands (kernel_accepts) and how it is
  * launched (kernel_launch, kernel_maps). */
-enum tb_family { TB_SIMT, TB_SM80, TB_SM90 };
+enum tb_family { TB_SIMT, TB_SM80, TB_SM90, TB_TRI };
 
 struct tb_kernel {
     const char *name; /* symbol in its image */
@@ -35,7 +35,8 @@ struct tb_kernel {
     int rate;           /* speed per flop on full tiles, 100 = the best row of its types */
     int cc_min, cc_max; /* compute capability * 10 it runs on */
     enum tb_family family;
-    int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1 */
+    int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1. TB_TRI: 1 where
+                 it mirrors; of the others a block takes `bn` rows or columns */
 };
 
 /* A launch: blocks, how many of them form a cluster (1: no clusters), and what goes into
@@ -69,7 +70,12 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
 double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
                          bool tb, int64_t m, int64_t n, int64_t k, int64_t batch);
 
-/* May the row serve these operands, wherever they lie? All but those of sm_90 may always. */
+/* The row that works on a triangle of the type, of at most `bm` rows (trmm, trsm), or the one that
+ * mirrors a triangle; -1: none on that device. */
+int kernel_triangle(const struct tb_caps *caps, enum tb_type type, bool mirror);
+
+/* May the row serve these operands, wherever they lie? Those of sm_90 not always; only the plain
+ * ones, other than of 16 bits, keep to a triangle of C. */
 bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
 
 /* `kernel`, or where that row does not accept the operands or `barred[kernel]`, the row of the same

@@ -866,7 +866,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
         struct loaded k;
-        if (!wanted(argc, argv, row->name))
+        if (!wanted(argc, argv, row->name) || row->family == TB_TRI) /* level3.c tries those */
             continue;
         if (!load(row, &k)) {
             printf("%-20s does not fit this device\n", row->name);

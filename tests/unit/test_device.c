@@ -762,8 +762,8 @@ static int alternatives(void)
     int n = 0;
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
-        n += row->family != TB_TRI && row->ab == first->ab && row->c == first->c && row->ta == first->ta &&
-             row->tb == first->tb;
+        n += row->family != TB_TRI && row->ab == first->ab && row->c == first->c &&
+             row->ta == first->ta && row->tb == first->tb;
     }
     return n;
 }

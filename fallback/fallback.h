@@ -26,7 +26,8 @@ struct tb_found fallback_find(const char *name, const void *caller, bool door);
  */
 bool fallback_call(const struct tb_call *call);
 
-/* One rectangle of C of a GEMM (after a device fault), through the CPU BLAS. */
+/* One rectangle of C (after a device fault), through the CPU BLAS; of a triangular C, what of it lies
+ * in the triangle. */
 bool fallback_rect(const struct tb_call *call, const struct tb_rect *rect);
 
 /* xerbla for names the CPU BLAS lacks: the program's xerbla_, else the CPU BLAS's. */

@@ -493,6 +493,73 @@ static bool gemmt_rect(const struct tb_call *gemmt, const struct tb_rect *rect)
     return ok;
 }
 
+/* ---- Rectangles of the rank-k forms ---- */
+
+/* What is stored of the imaginary part of a Hermitian diagonal does not count, and becomes zero. */
+static void real_diagonal(const struct tb_call *call, const struct tb_rect *rect)
+{
+    const size_t bytes = call_elem_bytes(call->c_type);
+    int64_t first = max_i64(rect->i0, rect->j0);
+    int64_t last = min_i64(rect->i0 + rect->m, rect->j0 + rect->n);
+    for (int64_t i = first; i < last; i++)
+        memset((char *)call->c + (size_t)(i + i * call->ldc) * bytes + bytes / 2, 0, bytes / 2);
+}
+
+/* Real scalars of a complex routine. */
+static void widen_scalar(union tb_scalar *s, enum tb_type *type, enum tb_type to)
+{
+    if (*type != to && to == TB_C32)
+        s->f[1] = 0;
+    else if (*type != to)
+        s->d[1] = 0;
+    *type = to;
+}
+
+/* op(A) op(B) in the triangle's share of a rectangle, and for a rank-2k form op(B) op(A) as well.
+ */
+static bool triangle_rect(const struct tb_call *call, const struct tb_rect *rect)
+{
+    const bool hermitian = call->op == TB_HERK || call->op == TB_HER2K;
+    struct tb_call part = *call;
+    call_as_product(&part);
+    widen_scalar(&part.alpha, &part.alpha_type, call->ab);
+    widen_scalar(&part.beta, &part.beta_type, call->ab);
+    if (hermitian)
+        real_diagonal(call, rect);
+    bool ok = gemmt_rect(&part, rect);
+    if (ok && call_is_rank_2k(call)) {
+        part.a = call->b;
+        part.lda = call->ldb;
+        part.b = call->a;
+        part.ldb = call->lda;
+        if (call->op == TB_HER2K && call->ab == TB_C32)
+            part.alpha.f[1] = -part.alpha.f[1];
+        else if (call->op == TB_HER2K)
+            part.alpha.d[1] = -part.alpha.d[1];
+        set_one(&part.beta, part.beta_type);
+        ok = gemmt_rect(&part, rect);
+    }
+    if (hermitian)
+        real_diagonal(call, rect);
+    return ok;
+}
+
+/* ---- Columns and rows of the routines with a triangle ---- */
+
+/* Side L: whole columns of C do not depend on each other; side R: whole rows. */
+static bool lines_rect(const struct tb_call *call, const struct tb_rect *rect)
+{
+    struct tb_call part = *call;
+    if (call->side == 'L' ? rect->m != call->m : rect->n != call->n)
+        return false;
+    part.m = rect->m;
+    part.n = rect->n;
+    if (call->b)
+        part.b = offset(call->b, rect->i0 + rect->j0 * call->ldb, call->ab);
+    part.c = (void *)(uintptr_t)offset(call->c, rect->i0 + rect->j0 * call->ldc, call->c_type);
+    return base_call(&part);
+}
+
 /* ---- The interface ---- */
 
 static struct tb_call item_of(const struct tb_call *call, int64_t i)
@@ -533,10 +600,10 @@ bool fallback_rect(const struct tb_call *call, const struct tb_rect *rect)
     if (rect->m <= 0 || rect->n <= 0)
         return true;
     struct tb_call item = item_of(call, rect->item);
-    if (call->op == TB_GEMMT)
-        return gemmt_rect(&item, rect);
+    if (call_is_triangular(call))
+        return triangle_rect(&item, rect);
     if (!is_gemm(call->op))
-        return false;
+        return lines_rect(&item, rect);
     struct tb_call part = part_of(&item, rect, 0, call->k);
     tb_fn fn = call->cpu && call->form == TB_ONE ? call->cpu->fn : NULL;
     if (!fn)

@@ -128,6 +128,10 @@ __device__ inline double plus(double x, double y) { return x + y; }
 __device__ inline float2 plus(float2 x, float2 y) { return make_float2(x.x + y.x, x.y + y.y); }
 __device__ inline double2 plus(double2 x, double2 y) { return make_double2(x.x + y.x, x.y + y.y); }
 
+template <class T> __device__ void drop_imaginary(T &) {}
+template <> __device__ inline void drop_imaginary(float2 &x) { x.y = 0; }
+template <> __device__ inline void drop_imaginary(double2 &x) { x.y = 0; }
+
 __device__ inline void conjugate(float2 &x) { x.y = -x.y; }
 __device__ inline void conjugate(double2 &x) { x.y = -x.y; }
 __device__ inline void conjugate(float &) {}

@@ -31,4 +31,5 @@ template <class E> constexpr int resident(int blocks)
 #define KERNEL_SM90(...)
 #define KERNEL_X3(...)
 #define KERNEL_PART(...)
+#define KERNEL_TRI(...)
 #include "kernels.def"

@@ -29,6 +29,13 @@ __device__ inline tile_place place_tile(int64_t t, const tb_gemm_params &p, int6
     return {at.item, at.row * bm, at.col * bn};
 }
 
+// Has a tile of C no part in the triangle that is asked for?
+__device__ inline bool tile_outside(const tb_gemm_params &p, const tile_place &at, int64_t bm, int64_t bn)
+{
+    const int side = p.uplo & TB_KUPLO_SIDE;
+    return side == TB_KUPLO_LOWER ? at.i0 + bm <= at.j0 : side == TB_KUPLO_UPPER && at.j0 + bn <= at.i0;
+}
+
 // Where product `item` has a matrix. That it is global memory must be said: the compiler sees a number.
 template <class T> __device__ T *item_base(uint64_t base, uint64_t list, int64_t stride, int64_t item)
 {
@@ -55,6 +62,8 @@ struct gemm_simt {
     static constexpr int STAGE = BK * (LINE_A + LINE_B);
     static constexpr bool FOLD = folds<T>;
     static_assert(TB_FOLD_LEAST / 2 % BK == 0, "a fold falls between two steps");
+    // No routine asks for a triangle of 16-bit matrices, and their rows have no register to spare.
+    static constexpr bool TRIANGLES = sizeof(typename E::stored) > 2;
 
     // First entry of group `g` of this thread in the tile.
     static __device__ int row(int g)
@@ -128,6 +137,26 @@ struct gemm_simt {
                 clear(acc[j][i]);
     }
 
+    // What of a tile is asked for: entry (i, j) of it where first <= i - j <= last. One with i - j = real_at lies
+    // on a diagonal that is real. In the tile, so that small numbers will do.
+    struct band {
+        int first, last, real_at;
+        __device__ band(const tb_gemm_params &p, const tile_place &at) : first(-BN), last(BM), real_at(-BN)
+        {
+            const int64_t apart = at.j0 - at.i0; // i - j in the tile, on the diagonal
+            if (!TRIANGLES || !p.uplo || apart <= -BN || apart >= BM)
+                return;
+            if ((p.uplo & TB_KUPLO_SIDE) == TB_KUPLO_LOWER)
+                first = (int)apart;
+            else
+                last = (int)apart;
+            if (p.uplo & TB_KUPLO_REAL)
+                real_at = (int)apart;
+        }
+        __device__ bool all() const { return first == -BN && last == BM; }
+        __device__ bool has(int i, int j) const { return !TRIANGLES || (i - j >= first && i - j <= last); }
+    };
+
     // C = alpha acc + beta C, in the type of the computation, rounded once.
     static __device__ void finish(const tb_gemm_params &p, const tile_place &at, const T (&acc)[TN][TM])
     {
@@ -135,7 +164,8 @@ struct gemm_simt {
         out_t *c = item_base<out_t>(p.c, p.clist, p.stride_c, at.item);
         const scalar<T> alpha(p.alpha), beta(p.beta);
         const int64_t rows = p.m - at.i0, cols = p.n - at.j0;
-        const bool wide = rows >= BM && cols >= BN &&
+        const band inside(p, at);
+        const bool wide = rows >= BM && cols >= BN && inside.all() &&
                           (reinterpret_cast<uint64_t>(c) | p.ldc * sizeof(out_t)) % sizeof(group) == 0;
 #pragma unroll
         for (int j = 0; j < TN; j++) {
@@ -154,10 +184,12 @@ struct gemm_simt {
                 } else if (dj < cols) {
 #pragma unroll
                     for (int v = 0; v < G; v++)
-                        if (row(g) + v < rows) {
+                        if (row(g) + v < rows && inside.has(row(g) + v, (int)dj)) {
                             if (!p.beta_zero)
                                 old.v[v] = out[v];
                             out[v] = entry(alpha, beta, p.beta_zero, acc[j][g * G + v], old.v[v]);
+                            if (TRIANGLES && row(g) + v - (int)dj == inside.real_at)
+                                drop_imaginary(out[v]);
                         }
                 }
             }
@@ -221,8 +253,11 @@ struct gemm_simt {
             return;
         const int64_t tiles = ((p.m + BM - 1) / BM) * ((p.n + BN - 1) / BN) * p.batch;
         const int64_t t = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
-        if (t < tiles)
-            run_tile(p, place_tile(t, p, BM, BN), reinterpret_cast<T *>(smem));
+        if (t >= tiles)
+            return;
+        const tile_place at = place_tile(t, p, BM, BN);
+        if (!TRIANGLES || !tile_outside(p, at, BM, BN))
+            run_tile(p, at, reinterpret_cast<T *>(smem));
     }
 };
 

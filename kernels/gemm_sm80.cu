@@ -14,5 +14,6 @@
     }
 #define KERNEL_X3(...)
 #define KERNEL_PART(...)
+#define KERNEL_TRI(...)
 #include "kernels.def"
 #endif

@@ -13,6 +13,16 @@ enum tb_kop { TB_KOP_N = 0, TB_KOP_T = 1, TB_KOP_R = 2, TB_KOP_C = 3 };
  * which tiles are taken one column after the other. */
 enum { TB_WAY_C_MAP = 1, TB_WAY_BAND = 8 };
 
+/* Only a triangle of C, its diagonal included: nothing beside it is read or written. REAL: the diagonal is
+ * real, what is stored of its imaginary part is ignored, and zero is written. */
+enum tb_kuplo { TB_KUPLO_ALL = 0, TB_KUPLO_LOWER = 1, TB_KUPLO_UPPER = 2, TB_KUPLO_SIDE = 3, TB_KUPLO_REAL = 4 };
+
+/* The rows that work on a triangle (tri.cuh) read these in `way`. C = alpha op(A) C, or the solution X of
+ * op(A) X = alpha C in its place; RIGHT: C op(A), X op(A). A is k x k, of which only the triangle `uplo` is
+ * read, and with UNIT not its diagonal. The row that mirrors completes the k x k matrix C, of which `uplo`
+ * is there, by its transpose; TB_KUPLO_REAL: by its conjugate transpose, and makes its diagonal real. */
+enum { TB_WAY_RIGHT = 1, TB_WAY_UNIT = 2, TB_WAY_SOLVE = 4 };
+
 /* C[i] = alpha op(A[i]) op(B[i]) + beta C[i], i < batch, column-major; leading dimensions and strides in
  * elements, addresses on the device with the alignment of one element at least. beta is never read
  * from C where beta_zero. alpha and beta: (re, im), in double for FP64 types and exactly representable in
@@ -30,6 +40,7 @@ struct tb_gemm_params {
                     of k between two folds of the sums (fold.h), a power of two, less one */
     uint64_t scratch; /* 0, or an area of kernel_scratch() bytes, for rows that need one */
     uint64_t guard;   /* of the launch: 0, or where a struct tb_x3_guard must say SIMT, else nothing is done */
+    int32_t uplo; /* enum tb_kuplo; m = n where it is not 0 */
 };
 
 #endif

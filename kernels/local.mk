@@ -11,10 +11,13 @@ x3_sources = $(srcdir)/kernels/gemm_x3.cu $(srcdir)/kernels/gemm_x3.cuh $(srcdir
 	$(srcdir)/kernels/order.h \
 	$(srcdir)/kernels/kernels.def
 sm80_sources = $(kernel_sources) $(srcdir)/kernels/gemm_sm80.cuh
+tri_sources = $(srcdir)/kernels/tri.cu $(srcdir)/kernels/tri.cuh $(srcdir)/kernels/elem.cuh \
+	$(srcdir)/kernels/smem.h $(srcdir)/kernels/kparams.h $(srcdir)/kernels/kernels.def
 NVCCFLAGS = -O3
 EXTRA_DIST += kernels/README.md kernels/gemm_simt.cu kernels/gemm_simt.cuh kernels/elem.cuh \
 	kernels/tile.cuh kernels/gemm_sm80.cu kernels/gemm_sm80.cuh kernels/gemm_sm90.cu \
-	kernels/gemm_sm90.cuh kernels/gemm_x3.cu kernels/gemm_x3.cuh kernels/ptx.cuh kernels/images.S kernels/images.h
+	kernels/gemm_sm90.cuh kernels/gemm_x3.cu kernels/gemm_x3.cuh kernels/ptx.cuh kernels/tri.cu kernels/tri.cuh \
+	kernels/images.S kernels/images.h
 
 if HAVE_CUDA
 simt_fatbins = kernels/F16.fatbin kernels/BF16.fatbin kernels/F32.fatbin kernels/F64.fatbin \
@@ -22,7 +25,8 @@ simt_fatbins = kernels/F16.fatbin kernels/BF16.fatbin kernels/F32.fatbin kernels
 sm80_fatbins = kernels/F16_SM80.fatbin kernels/BF16_SM80.fatbin
 sm90_fatbins = kernels/F16_SM90.fatbin kernels/BF16_SM90.fatbin
 x3_fatbins = kernels/F32_SM90.fatbin
-fatbins = $(simt_fatbins) $(sm80_fatbins) $(sm90_fatbins) $(x3_fatbins)
+tri_fatbins = kernels/F32_TRI.fatbin kernels/F64_TRI.fatbin kernels/C32_TRI.fatbin kernels/C64_TRI.fatbin
+fatbins = $(simt_fatbins) $(sm80_fatbins) $(sm90_fatbins) $(x3_fatbins) $(tri_fatbins)
 CLEANFILES += $(fatbins) $(fatbins:=.ptxas)
 
 kernel_image = $(AM_V_GEN)$(MKDIR_P) kernels && $(NVCC) -std=c++17 $(NVCCFLAGS) $(TB_GENCODE) -fatbin \
@@ -30,6 +34,8 @@ kernel_image = $(AM_V_GEN)$(MKDIR_P) kernels && $(NVCC) -std=c++17 $(NVCCFLAGS) 
 	  $< > $@.ptxas 2>&1 || { cat $@.ptxas >&2; rm -f $@; exit 1; }
 
 $(simt_fatbins): $(srcdir)/kernels/gemm_simt.cu $(kernel_sources)
+	$(kernel_image)
+$(tri_fatbins): $(srcdir)/kernels/tri.cu $(tri_sources)
 	$(kernel_image)
 $(sm80_fatbins): $(srcdir)/kernels/gemm_sm80.cu $(sm80_sources)
 	$(kernel_image)

@@ -20,6 +20,15 @@
     ((STAGES) * ((BM) + (BN)) * 128 + (BN) / 64 * 2 * TB_SM90_PIECE + (STAGES) * 16)
 #define TB_SM90_THREADS(BN) (((BN) / 64 + 1) * 128)
 
+/* A triangle as the kernels of tri.cuh keep it: square, and two numbers for each division. */
+#define TB_TRI_BYTES(ORDER, ELEM) ((ELEM) * (ORDER) * ((ORDER) + 2))
+
+/* A large one: rows or columns of C, a panel's own triangle, and two blocks of what is left of it. */
+#define TB_TRI_VECTORS        32
+#define TB_TRI_PANEL(THREADS) ((THREADS) / 8)
+#define TB_TRI_WIDE_BYTES(ORDER, PANEL, ELEM)                                                      \
+    ((ELEM) * ((ORDER) * (TB_TRI_VECTORS + 1) + 2 * (PANEL) * ((PANEL) + 2) + (PANEL) * ((PANEL) + 2)))
+
 /* The sm_80 family: a ring like it; a warp for each 64 x 64 of the tile. */
 #define TB_SM80_BK                    64
 #define TB_SM80_BYTES(BM, BN, STAGES) ((STAGES) * ((BM) + (BN)) * 128)

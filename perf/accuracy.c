@@ -200,8 +200,8 @@ static void accuracy_providers(void)
         accuracy_add(CUBLAS_TF32, 0, "cublas-tf32");
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
-        if (row->ab != acc.type->ab || row->c != acc.type->c || row->ta || row->tb ||
-            (acc.gpu && (row->cc_min > acc.caps.cc || row->cc_max < acc.caps.cc)))
+        if (row->family == TB_TRI || row->ab != acc.type->ab || row->c != acc.type->c || row->ta ||
+            row->tb || (acc.gpu && (row->cc_min > acc.caps.cc || row->cc_max < acc.caps.cc)))
             continue;
         snprintf(name, sizeof name, "ours:%.40s", row->name);
         accuracy_add(OURS, i, name);

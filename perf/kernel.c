@@ -383,9 +383,10 @@ static int kernel_list(const struct kernel_job *job, const struct perf_options *
         const struct tb_kernel *row = kernel_row(i);
         char name[48];
         snprintf(name, sizeof name, "ours:%.40s", row->name);
-        if (row->ab != job->ab || row->c != job->c || row->ta != ta || row->tb != tb ||
-            row->cc_min > kernel.caps.cc || row->cc_max < kernel.caps.cc || i == chosen ||
-            !options->providers || !(perf_wants(options, name) || perf_wants(options, "ours:all")))
+        if (row->family == TB_TRI || row->ab != job->ab || row->c != job->c || row->ta != ta ||
+            row->tb != tb || row->cc_min > kernel.caps.cc || row->cc_max < kernel.caps.cc ||
+            i == chosen || !options->providers ||
+            !(perf_wants(options, name) || perf_wants(options, "ours:all")))
             continue;
         p = &out[n++];
         *p = (struct kernel_provider){.row = i};

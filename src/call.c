@@ -331,6 +331,36 @@ bool call_is_trivial(const struct tb_call *call)
            scalar_is_zero(call->alpha_type, &call->alpha);
 }
 
+bool call_is_triangular(const struct tb_call *call)
+{
+    return call->op == TB_GEMMT || call->op == TB_SYRK || call->op == TB_HERK ||
+           call_is_rank_2k(call);
+}
+
+bool call_is_rank_2k(const struct tb_call *call)
+{
+    return call->op == TB_SYR2K || call->op == TB_HER2K;
+}
+
+bool call_has_b(const struct tb_call *call)
+{
+    return call->op != TB_SYRK && call->op != TB_HERK && call->op != TB_TRMM && call->op != TB_TRSM;
+}
+
+void call_as_product(struct tb_call *call)
+{
+    const bool one = call->op == TB_SYRK || call->op == TB_HERK;
+    const bool hermitian = call->op == TB_HERK || call->op == TB_HER2K;
+    if (!one && !call_is_rank_2k(call))
+        return;
+    if (one) {
+        call->b = call->a;
+        call->ldb = call->lda;
+        call->where[1] = call->where[0];
+    }
+    call->tb = call->ta != 'N' ? 'N' : hermitian ? 'C' : 'T';
+}
+
 double call_flops(const struct tb_call *call)
 {
     const double m = (double)call->m, n = (double)call->n, k = (double)call->k;
@@ -392,25 +422,36 @@ static double matrix_bytes(int64_t rows, int64_t cols, enum tb_type type)
     return (double)rows * (double)cols * (double)call_elem_bytes(type);
 }
 
+/* The diagonal and one side of it. */
+static double triangle_bytes(int64_t order, enum tb_type type)
+{
+    return (double)order * ((double)order + 1) / 2 * (double)call_elem_bytes(type);
+}
+
+static double c_bytes(const struct tb_call *call)
+{
+    return call_is_triangular(call) ? triangle_bytes(call->n, call->c_type)
+                                    : matrix_bytes(call->m, call->n, call->c_type);
+}
+
 double call_bytes_out(const struct tb_call *call)
 {
-    return matrix_bytes(call->m, call->n, call->c_type) * (double)call->batch;
+    return c_bytes(call) * (double)call->batch;
 }
 
 double call_bytes_in(const struct tb_call *call)
 {
     int64_t rows, cols;
     call_stored_a(call, &rows, &cols);
-    double bytes = matrix_bytes(rows, cols, call->ab);
-    const bool has_b =
-        call->op != TB_SYRK && call->op != TB_HERK && call->op != TB_TRMM && call->op != TB_TRSM;
-    if (has_b) {
+    double bytes =
+        has_k(call->op) ? matrix_bytes(rows, cols, call->ab) : triangle_bytes(rows, call->ab);
+    if (call_has_b(call)) {
         call_stored_b(call, &rows, &cols);
         bytes += matrix_bytes(rows, cols, call->ab);
     }
     const bool in_place = call->op == TB_TRMM || call->op == TB_TRSM;
     if (in_place || !scalar_is_zero(call->beta_type, &call->beta))
-        bytes += matrix_bytes(call->m, call->n, call->c_type);
+        bytes += c_bytes(call);
     return bytes * (double)call->batch;
 }
 

@@ -94,6 +94,17 @@ void scalar_widen(enum tb_type type, const union tb_scalar *s, double out[2]);
  * swap), in place; nothing to do for a column-major call. */
 void call_normalize(struct tb_call *call);
 
+/* Only the triangle uplo of C is asked for. */
+bool call_is_triangular(const struct tb_call *call);
+/* C = alpha op(A) op(B) + alpha' op(B) op(A) + beta C: two products. */
+bool call_is_rank_2k(const struct tb_call *call);
+/* Is there a B? Without one the second factor is A again, or B is what C says. */
+bool call_has_b(const struct tb_call *call);
+
+/* Writes a rank-k form as the product op(A) op(B) that it is: B is A where it had none, and tb is
+ * set. Nothing to do for other calls, nor for one that was written so before. */
+void call_as_product(struct tb_call *call);
+
 /* Strict check of a normalized call: 0 if plainly valid, else the number of the first wrong
  * argument as Fortran counts them. Negative: not plainly valid but an extension of some libraries
  * (trans 'R'), left to the CPU BLAS to judge; where it lacks the name the argument -number is

@@ -501,6 +501,21 @@ static void chunk_settle(struct tb_copier *self, struct tb_chunk *chunk)
     chunk->state = TB_CHUNK_FREE;
 }
 
+/* A piece between its staging buffer and the device, where its columns lie further apart if it has
+ * not all the rows. */
+static struct tb_copy piece_shape(const struct tb_panel *range, size_t elem,
+                                  const struct tb_piece *piece, bool up)
+{
+    const size_t bytes = plan_piece_bytes(range, elem, piece);
+    if (piece->rows == range->rows || piece->cols == 1 || bytes == 0)
+        return (struct tb_copy){.width = bytes, .rows = 1, .dst_pitch = bytes, .src_pitch = bytes};
+    const size_t near = plan_piece_pitch(range, elem, piece), far = plan_pitch(range->rows, elem);
+    return (struct tb_copy){.width = (size_t)piece->rows * elem,
+                            .rows = (size_t)piece->cols,
+                            .dst_pitch = up ? far : near,
+                            .src_pitch = up ? near : far};
+}
+
 /* On the way in: the bytes of a piece, ready to be sent. */
 static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *task)
 {
@@ -510,10 +525,8 @@ static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *t
     const enum tb_operand_id which = plan_operand(step->kind);
     const size_t elem = plan->elem[which];
     const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
-    const size_t bytes = plan_piece_bytes(&step->range, elem, &piece);
     chunk->from = chunk->bytes;
-    chunk->shape =
-        (struct tb_copy){.width = bytes, .rows = 1, .dst_pitch = bytes, .src_pitch = bytes};
+    chunk->shape = piece_shape(&step->range, elem, &piece, is_upload(step->kind));
     if (!is_upload(step->kind))
         return TB_OK;
     if (!job_enter(job))
@@ -650,8 +663,9 @@ static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
     struct tb_span *const span = spans_begin(&job->spans, lane, chunk->back ? TRACE_D2H : TRACE_H2D,
                                              server_number(job->server), step_name(step->kind),
                                              plan_piece_bytes(&step->range, elem, &piece));
-    status = chunk->back ? dev->d2h(lane, chunk->bytes, at, chunk->shape)
-                         : dev->h2d(lane, at, chunk->from, chunk->shape);
+    if (chunk->shape.width > 0) /* nothing of a triangle may be left in a piece */
+        status = chunk->back ? dev->d2h(lane, chunk->bytes, at, chunk->shape)
+                             : dev->h2d(lane, at, chunk->from, chunk->shape);
     spans_end(span, lane);
     if (status != TB_OK)
         return status;
@@ -721,7 +735,7 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
         struct tb_span *const span =
             spans_begin(&job->spans, lane, TRACE_KERNEL, number, step_name(step->kind), 0);
         atomic_store(&job->touched, true);
-        status = dev->launch(lane, job->plan.kernel, &params);
+        status = dev->launch(lane, stage_kernel(&job->plan, step), &params);
         spans_end(span, lane);
     }
     job->state[i].launched = status == TB_OK;
@@ -1124,13 +1138,34 @@ static void kit_gather(const struct tb_call *call, const struct tb_plan *plan, c
     }
 }
 
+static bool reads_c(const struct tb_plan *plan)
+{
+    for (int32_t i = 0; i < plan->count; i++)
+        if (plan_step(plan, i)->kind == TB_UPLOAD_C)
+            return true;
+    return false;
+}
+
+static enum tb_status kit_products(const struct tb_call *call, const struct tb_plan *plan,
+                                   struct tb_kit *kit)
+{
+    enum tb_status status = TB_OK;
+    for (int32_t i = 0; i < plan->count && status == TB_OK; i++) {
+        const struct tb_step *step = plan_step(plan, i);
+        if (step->kind != TB_COMPUTE)
+            continue;
+        const struct tb_gemm_params params = stage_params(call, plan, step, kit->device);
+        status = tb_dev()->launch(kit->lane, plan->kernel, &params);
+    }
+    return status;
+}
+
 static enum tb_status kit_compute(const struct tb_call *call, const struct tb_plan *plan,
-                                  struct tb_kit *kit, const struct tb_step *product)
+                                  struct tb_kit *kit)
 {
     const struct tb_dev_ops *dev = tb_dev();
     const struct tb_slots *c = &plan->slots[TB_C];
-    const struct tb_gemm_params params = stage_params(call, plan, product, kit->device);
-    const size_t in = params.beta_zero ? c->offset : plan->bytes;
+    const size_t in = reads_c(plan) ? plan->bytes : c->offset;
     const struct tb_copy up = {.width = in, .rows = 1, .dst_pitch = in, .src_pitch = in};
     const struct tb_copy down = {
         .width = c->bytes, .rows = 1, .dst_pitch = c->bytes, .src_pitch = c->bytes};
@@ -1138,7 +1173,7 @@ static enum tb_status kit_compute(const struct tb_call *call, const struct tb_pl
     if (status == TB_OK)
         status = dev->h2d(kit->lane, kit->device, kit->host, up);
     if (status == TB_OK)
-        status = dev->launch(kit->lane, plan->kernel, &params);
+        status = kit_products(call, plan, kit);
     if (status == TB_OK)
         status = dev->d2h(kit->lane, kit->host + TB_INLINE_BYTES, kit->device + c->offset, down);
     if (status == TB_OK)
@@ -1161,7 +1196,7 @@ static enum tb_status run_inline(const struct tb_call *call, const struct tb_pla
     if (status == TB_OK) {
         const int64_t start = trace_start();
         kit_gather(call, plan, kit->host);
-        status = kit_compute(call, plan, kit, product);
+        status = kit_compute(call, plan, kit);
         trace_span(start, "caller", "small product", NULL);
     }
     if (status == TB_OK) {
@@ -1186,13 +1221,15 @@ enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
     struct tb_pool *pool = pool_get();
     const int64_t start = pool_now_ns();
     enum tb_status status = TB_OK;
+    struct tb_call product = *call;
+    call_as_product(&product);
     *undone = (struct tb_undone){.all = true, .plan = plan};
     *stats = (struct tb_exec_stats){.bytes_in = plan->bytes_in, .bytes_out = plan->bytes_out};
     const pid_t owner = pool->pid;
     if (owner != 0 && owner != getpid())
         return TB_FORKED;
     if (plan->on_caller && !atomic_exchange(&pool->kit.taken, true)) {
-        status = run_inline(call, plan, &pool->kit);
+        status = run_inline(&product, plan, &pool->kit);
         atomic_store(&pool->kit.taken, false);
         undone->all = status != TB_OK;
     } else {
@@ -1202,7 +1239,7 @@ enum tb_status exec_run(const struct tb_call *call, const struct tb_plan *plan,
             return TB_NO_MEMORY;
         /* A caller that is cancelled while it waits would take the lock along. */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-        status = run_served(call, plan, undone->done, &undone->unsure);
+        status = run_served(&product, plan, undone->done, &undone->unsure);
         pthread_setcancelstate(cancel, &cancel);
         undone->all = status != TB_OK && !memchr(undone->done, 1, (size_t)plan->pieces);
     }

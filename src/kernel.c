@@ -76,6 +76,26 @@ enum { FOLD_F16 = 1, FOLD_BF16 = 1, FOLD_F32 = 1, FOLD_F64 = 0, FOLD_C32 = 1, FO
     {#NAME,      TB_IMAGE_F32_SM90, TB_TYPES, TB_TYPES, false,     false, TB_X3_TILE,              \
      TB_X3_TILE, TB_X3_STEP,        THREADS,  SMEM,     BLOCKS_SM, 100,   90,                      \
      90,         TB_PART,           1},
+#define KERNEL_TRI(NAME, AB, KIND, ORDER, THREADS, CC_MIN, CC_MAX)                                 \
+    {#NAME,                                                                                        \
+     TB_IMAGE_##AB##_TRI,                                                                          \
+     TB_##AB,                                                                                      \
+     TB_##AB,                                                                                      \
+     0,                                                                                            \
+     0,                                                                                            \
+     ORDER,                                                                                        \
+     (KIND) == 2 ? TB_TRI_VECTORS : (THREADS),                                                     \
+     ORDER,                                                                                        \
+     THREADS,                                                                                      \
+     (KIND) == 1   ? 0                                                                             \
+     : (KIND) == 2 ? TB_TRI_WIDE_BYTES(ORDER, TB_TRI_PANEL(THREADS), BYTES_##AB)                   \
+                   : TB_TRI_BYTES(ORDER, BYTES_##AB),                                              \
+     1,                                                                                            \
+     100,                                                                                          \
+     CC_MIN,                                                                                       \
+     CC_MAX,                                                                                       \
+     TB_TRI,                                                                                       \
+     KIND},
 static const struct tb_kernel rows[] = {
 #include "../kernels/kernels.def"
 };
@@ -84,6 +104,7 @@ static const struct tb_kernel rows[] = {
 #undef KERNEL_SM90
 #undef KERNEL_X3
 #undef KERNEL_PART
+#undef KERNEL_TRI
 
 int kernel_count(void)
 {
@@ -239,7 +260,8 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = &rows[i];
         if (row->ab != like->ab || row->c != like->c || row->ta != like->ta ||
-            row->tb != like->tb || !fits(row, caps) || !suits(row, caps, x))
+            row->tb != like->tb || row->family == TB_TRI || !fits(row, caps) ||
+            !suits(row, caps, x))
             continue;
         if ((caps->strict && row->family != TB_SIMT) || (barred && barred[i]) ||
             (params && !kernel_accepts(row, params)))
@@ -285,6 +307,15 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
     return share < 1 ? share : 1;
 }
 
+int kernel_triangle(const struct tb_caps *caps, enum tb_type type, bool mirror)
+{
+    for (int i = 0; i < kernel_count(); i++)
+        if (rows[i].family == TB_TRI && rows[i].ab == type && (rows[i].pair == 1) == mirror &&
+            fits(&rows[i], caps))
+            return i;
+    return -1;
+}
+
 int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_params *params,
                  const bool *barred)
 {
@@ -292,6 +323,8 @@ int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_pa
     const struct size x = {params->m, params->n, params->k, params->batch};
     if (!like)
         return -1;
+    if (like->family == TB_TRI) /* nothing takes its place */
+        return barred && barred[kernel] ? -1 : kernel;
     if (!(barred && barred[kernel]) && kernel_accepts(like, params))
         return kernel;
     /* Plain arithmetic may have been asked for: it gives way to its like only. */
@@ -324,6 +357,8 @@ bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params 
 {
     const int64_t most = side_most;
     if (kernel->family == TB_PART)
+        return false;
+    if (p->uplo != TB_KUPLO_ALL && (kernel->family != TB_SIMT || bytes_of(kernel->ab) == 2))
         return false;
     if (kernel->family == TB_X3)
         return !p->alist && !p->blist && !p->clist && p->scratch != 0 && p->scratch % 256 == 0 &&
@@ -358,6 +393,13 @@ void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
                    const struct tb_gemm_params *params, struct tb_launch *out)
 {
     *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
+    if (kernel->family == TB_TRI) {
+        const int64_t vectors = params->way & TB_WAY_RIGHT ? params->m : params->n;
+        /* Rows or columns of C; to mirror, a block for each column. */
+        out->grid[0] = (unsigned)(kernel->pair == 1 ? params->k : ceil_div(vectors, kernel->bn));
+        out->way = params->way;
+        return;
+    }
     if (kernel->family != TB_SM90) {
         const int products = kernel->ab == TB_C32 ? 2 : 1; /* that a step of k adds to a sum */
         out->way = tb_fold_every(params->k, products) / products - 1;

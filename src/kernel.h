@@ -25,8 +25,9 @@ enum tb_family {
     TB_SIMT,
     TB_SM80,
     TB_SM90,
-    TB_X3,  /* FP32 on 16-bit planes; launched as several parts, has no kernel of its own */
-    TB_PART /* such a part; serves no product alone, its types are TB_TYPES */
+    TB_X3,   /* FP32 on 16-bit planes; launched as several parts, has no kernel of its own */
+    TB_PART, /* such a part; serves no product alone, its types are TB_TYPES */
+    TB_TRI
 };
 
 struct tb_kernel {
@@ -41,7 +42,8 @@ struct tb_kernel {
     int rate;           /* speed per flop on full tiles, 100 = the best row of its types */
     int cc_min, cc_max; /* compute capability * 10 it runs on */
     enum tb_family family;
-    int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1 */
+    int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1. TB_TRI: 1 where
+                 it mirrors; of the others a block takes `bn` rows or columns */
 };
 
 /* A launch: blocks, how many of them form a cluster (1: no clusters), and what goes into
@@ -82,8 +84,13 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
 double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
                          bool tb, int64_t m, int64_t n, int64_t k, int64_t batch);
 
-/* May the row serve these operands, wherever they lie? SIMT and sm_80 may always; TB_X3 wants an
- * area of kernel_scratch() bytes at params->scratch. */
+/* The row that works on a triangle of the type, of at most `bm` rows (trmm, trsm), or the one that
+ * mirrors a triangle; -1: none on that device. */
+int kernel_triangle(const struct tb_caps *caps, enum tb_type type, bool mirror);
+
+/* May the row serve these operands, wherever they lie? Those of sm_90 not always; only the plain
+ * ones, other than of 16 bits, keep to a triangle of C; TB_X3 wants an area of kernel_scratch()
+ * bytes at params->scratch. */
 bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
 
 /* `kernel`, or where that row does not accept the operands or `barred[kernel]`, the row of the same

@@ -14,7 +14,7 @@ libtbcore_la_SOURCES = \
 	src/offload.c src/offload.h \
 	src/oncpu.c src/oncpu.h \
 	src/place.c src/place.h \
-	src/plan.c src/plan.h \
+	src/plan.c src/plan.h src/plan_strips.c src/plan_strips.h \
 	src/pool.c src/pool.h \
 	src/profile.c src/profile.h \
 	src/route.c src/route.h src/routines.def \

@@ -33,14 +33,32 @@ static void on_cpu_own(void)
         atomic_store_explicit(&on_cpu, 0, memory_order_relaxed);
 }
 
+/* The products that a routine is made of: of what shape they are, and with a triangle on one side
+ * whether there is a kernel for the small ones on its diagonal. */
+static double efficiency_of(const struct tb_call *call, const struct tb_caps *caps)
+{
+    struct tb_call product = *call;
+    struct tb_caps plain = *caps;
+    call_as_product(&product);
+    int64_t deep = call->k;
+    if (call->op == TB_SYMM || call->op == TB_HEMM || call->op == TB_TRMM || call->op == TB_TRSM) {
+        if (kernel_triangle(caps, call->ab, false) < 0 || kernel_triangle(caps, call->ab, true) < 0)
+            return 0;
+        deep = call->side == 'R' ? call->n : call->m;
+        product.ta = product.tb = 'N';
+        plain.strict = plain.strict || call->ab == TB_F32; /* plan_strips.c */
+    }
+    return kernel_efficiency(&plain, call->ab, call->c_type, product.ta != 'N', product.tb != 'N',
+                             call->m, call->n, deep, call->batch);
+}
+
 static void find_kernel(const struct tb_call *call, const struct tb_caps *caps,
                         struct tb_facts *facts)
 {
-    facts->has_kernel = call->op == TB_GEMM || call->op == TB_GEMM3M;
-    if (!facts->has_kernel || caps == NULL)
+    facts->has_kernel = call->op < TB_OPS;
+    if (caps == NULL)
         return;
-    facts->efficiency = kernel_efficiency(caps, call->ab, call->c_type, call->ta != 'N',
-                                          call->tb != 'N', call->m, call->n, call->k, call->batch);
+    facts->efficiency = efficiency_of(call, caps);
     facts->has_kernel = facts->efficiency > 0;
 }
 

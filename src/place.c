@@ -77,11 +77,6 @@ static const void *base_of(const struct tb_call *call, int which, int64_t item)
                               : call_c(call, item);
 }
 
-static bool has_b(const struct tb_call *call)
-{
-    return call->op != TB_SYRK && call->op != TB_HERK && call->op != TB_TRMM && call->op != TB_TRSM;
-}
-
 /* Pinned is only what is so to its last byte: a program may have registered a part. */
 static enum tb_where where_matrix(const struct tb_call *call, int which, int64_t first,
                                   int64_t last)
@@ -116,7 +111,7 @@ bool place_find(struct tb_call *call)
         return false;
     for (int which = PLACE_A; which < PLACES; which++) {
         const enum tb_where where =
-            which == PLACE_B && !has_b(call) ? TB_HOST_PAGEABLE : where_operand(call, which);
+            which == PLACE_B && !call_has_b(call) ? TB_HOST_PAGEABLE : where_operand(call, which);
         call->where[which] = (uint8_t)where;
         afar = afar || !cpu_reads(where);
         if (where != TB_HOST_PAGEABLE && !atomic_load_explicit(&seen, memory_order_relaxed))
@@ -127,12 +122,6 @@ bool place_find(struct tb_call *call)
 
 /* --- Copies for the CPU --- */
 
-static bool is_triangle(const struct tb_call *call)
-{
-    return call->op == TB_GEMMT || call->op == TB_SYRK || call->op == TB_HERK ||
-           call->op == TB_SYR2K || call->op == TB_HER2K;
-}
-
 /* Is the operand read at all? */
 static bool is_read(const struct tb_call *call, int which)
 {
@@ -141,7 +130,7 @@ static bool is_read(const struct tb_call *call, int which)
     const bool zero = scalar_is_zero(call->alpha_type, &call->alpha);
     if (which == PLACE_C)
         return solves ? !zero : !scalar_is_zero(call->beta_type, &call->beta);
-    return !zero && (!rank || call->k > 0) && (which == PLACE_A || has_b(call));
+    return !zero && (!rank || call->k > 0) && (which == PLACE_A || call_has_b(call));
 }
 
 static struct tb_copy copy_of(const struct matrix *x, size_t to_pitch, size_t from_pitch)
@@ -188,7 +177,7 @@ bool place_open(const struct tb_call *call, int64_t item, bool read_c, struct tb
     *out = (struct tb_place){.call = *call, .origin = call, .home = call_c(call, item)};
     struct tb_call *one = &out->call;
     one->a = call_a(call, item);
-    one->b = has_b(call) ? call_b(call, item) : NULL;
+    one->b = call_has_b(call) ? call_b(call, item) : NULL;
     one->c = out->home;
     one->alist = one->blist = NULL;
     one->clist = NULL;
@@ -216,22 +205,32 @@ static bool write_back(const struct tb_place *place, int64_t i, int64_t j, int64
     return tb_dev()->put(to, from, copy_of(&x, (size_t)ld * elem, (size_t)near * elem)) == TB_OK;
 }
 
+/* What of a rectangle lies in the triangle. */
+static bool write_triangle_back(const struct tb_place *place, const struct tb_rect *rect)
+{
+    const bool lower = place->origin->uplo == 'L';
+    bool ok = true;
+    for (int64_t j = rect->j0; ok && j < rect->j0 + rect->n; j++) {
+        const int64_t bottom = rect->i0 + rect->m;
+        const int64_t from = lower && j > rect->i0 ? j : rect->i0;
+        const int64_t to = !lower && j + 1 < bottom ? j + 1 : bottom;
+        ok = write_back(place, from, j, to - from, 1);
+    }
+    return ok;
+}
+
 bool place_close(struct tb_place *place, const struct tb_rect *rect)
 {
     const struct tb_call *call = place->origin;
+    const struct tb_rect all = {.m = call->m, .n = call->n};
+    const struct tb_rect *what = rect ? rect : &all;
     bool ok = true;
     if (!place->copy[PLACE_C])
         ok = true;
-    else if (rect)
-        ok = write_back(place, rect->i0, rect->j0, rect->m, rect->n);
-    else if (!is_triangle(call))
-        ok = write_back(place, 0, 0, call->m, call->n);
+    else if (call_is_triangular(call))
+        ok = write_triangle_back(place, what);
     else
-        for (int64_t j = 0; ok && j < call->n; j++) {
-            const int64_t from = call->uplo == 'L' ? j : 0,
-                          to = call->uplo == 'L' ? call->n : j + 1;
-            ok = write_back(place, from, j, to - from, 1);
-        }
+        ok = write_back(place, what->i0, what->j0, what->m, what->n);
     place_drop(place);
     return ok;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "kernel.h"
+#include "plan_strips.h"
 #include "profile.h"
 
 enum { STEPS_MAX = 1 << 20, SLOTS_MAX = 4096, RING_MAX = 64, GROUP_MAX = 32768 };
@@ -92,19 +93,57 @@ static int64_t piece_rows(size_t elem, size_t chunk)
     return max64((int64_t)(chunk / elem), 1);
 }
 
+/* Rows of a piece of whole rows: so many that no room is lost between its columns. At least one. */
+static int64_t rows_at_once(const struct tb_panel *range, size_t elem, size_t chunk)
+{
+    const size_t bytes = chunk / (size_t)range->cols;
+    const size_t even = bytes / (bytes >= 512 ? 128 : 16) * (bytes >= 512 ? 128 : 16);
+    return max64((int64_t)(even / elem), (int64_t)(16 / elem));
+}
+
 int64_t plan_pieces(const struct tb_panel *range, size_t elem, size_t chunk)
 {
     const size_t pitch = plan_pitch(range->rows, elem);
     const int64_t cols = range->items * range->cols;
+    if (range->by_rows)
+        return ceil_div(range->rows, rows_at_once(range, elem, chunk));
     if (pitch <= chunk)
         return ceil_div(cols, (int64_t)(chunk / pitch));
     return cols * ceil_div(range->rows, piece_rows(elem, chunk));
 }
 
-struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chunk, int64_t i)
+void plan_column(const struct tb_panel *range, int64_t col, int64_t *from, int64_t *to)
+{
+    const int64_t diagonal = range->col + col - range->row;
+    *from = range->part == 'L' ? min64(max64(diagonal, 0), range->rows) : 0;
+    *to = range->part == 'U' ? max64(min64(diagonal + 1, range->rows), 0) : range->rows;
+}
+
+/* A piece of a triangle without the rows that none of its columns needs. */
+static struct tb_piece piece_trim(const struct tb_panel *range, struct tb_piece piece)
+{
+    int64_t from, to, unused;
+    if (!range->part)
+        return piece;
+    plan_column(range, piece.col, &from, &unused);
+    plan_column(range, piece.col + piece.cols - 1, &unused, &to);
+    from = max64(from, piece.row);
+    to = min64(to, piece.row + piece.rows);
+    piece.row = min64(from, range->rows - 1);
+    piece.rows = max64(to - from, 0);
+    return piece;
+}
+
+/* A piece as if all of the panel counted. */
+static struct tb_piece piece_cut(const struct tb_panel *range, size_t elem, size_t chunk, int64_t i)
 {
     const size_t pitch = plan_pitch(range->rows, elem);
     struct tb_piece piece = {.cols = 1, .rows = range->rows};
+    if (range->by_rows) {
+        const int64_t step = rows_at_once(range, elem, chunk);
+        return (struct tb_piece){
+            .cols = range->cols, .row = i * step, .rows = min64(step, range->rows - i * step)};
+    }
     if (pitch <= chunk) {
         const int64_t step = (int64_t)(chunk / pitch);
         piece.col = i * step;
@@ -118,6 +157,17 @@ struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chu
     return piece;
 }
 
+struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chunk, int64_t i)
+{
+    return piece_trim(range, piece_cut(range, elem, chunk, i));
+}
+
+size_t plan_piece_pitch(const struct tb_panel *range, size_t elem, const struct tb_piece *piece)
+{
+    (void)range;
+    return plan_pitch(piece->rows, elem);
+}
+
 size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct tb_piece *piece)
 {
     return (size_t)piece->col * plan_pitch(range->rows, elem) + (size_t)piece->row * elem;
@@ -125,7 +175,10 @@ size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct
 
 size_t plan_piece_bytes(const struct tb_panel *range, size_t elem, const struct tb_piece *piece)
 {
-    return (size_t)(piece->cols - 1) * plan_pitch(range->rows, elem) + (size_t)piece->rows * elem;
+    if (piece->rows == 0)
+        return 0;
+    return (size_t)(piece->cols - 1) * plan_piece_pitch(range, elem, piece) +
+           (size_t)piece->rows * elem;
 }
 
 /* --- Sizes --- */
@@ -135,6 +188,21 @@ struct sizing {
     int64_t m, n, k, group; /* of a tile */
     int64_t slots[TB_OPERANDS];
 };
+
+/* Does tile (i, j) of C lie outside of the triangle that is asked for? Its tiles are square. */
+static bool tile_outside(const struct tb_plan *plan, int64_t i, int64_t j)
+{
+    return plan->uplo == 'L' ? i < j : plan->uplo == 'U' && i > j;
+}
+
+/* The matrix that a factor of a product is of. */
+static enum tb_operand_id factor_of(const struct tb_plan *plan, enum tb_operand_id which,
+                                    bool second)
+{
+    if (plan->twin)
+        return TB_A;
+    return second ? (which == TB_A ? TB_B : TB_A) : which;
+}
 
 static bool transposed(char trans)
 {
@@ -163,6 +231,8 @@ static struct tb_panel panel_of(const struct tb_call *call, const struct tb_plan
     out.rows = flip ? x[3] : x[1];
     out.col = flip ? x[0] : x[2];
     out.cols = flip ? x[1] : x[3];
+    if (which == TB_C && i == j)
+        out.part = plan->uplo;
     return out;
 }
 
@@ -170,7 +240,7 @@ static struct tb_panel panel_of(const struct tb_call *call, const struct tb_plan
 static double slot_bytes(const struct tb_call *call, const struct tb_plan *plan,
                          const struct sizing *size, enum tb_operand_id which)
 {
-    if (plan->in_place[which])
+    if (plan->in_place[which] || (which == TB_B && plan->twin))
         return 0;
     const bool flip = which == TB_A ? transposed(call->ta) : which == TB_B && transposed(call->tb);
     const int64_t rows[] = {size->m, size->k, size->m}, cols[] = {size->k, size->n, size->n};
@@ -185,7 +255,9 @@ static double slot_bytes(const struct tb_call *call, const struct tb_plan *plan,
 
 static double tile_count(const struct tb_call *call, const struct sizing *size)
 {
-    return (double)ceil_div(call->m, size->m) * (double)ceil_div(call->n, size->n) *
+    const double rows = (double)ceil_div(call->m, size->m),
+                 cols = (double)ceil_div(call->n, size->n);
+    return (call_is_triangular(call) ? rows * (rows + 1) / 2 : rows * cols) *
            (double)ceil_div(call->batch, size->group);
 }
 
@@ -324,6 +396,12 @@ static int64_t group_of(const struct tb_call *call, const struct tb_caps *caps,
     return max64(min64(min64(call->batch, (int64_t)(target / item)), GROUP_MAX), 1);
 }
 
+static double steps_most(const struct tb_call *call, const struct sizing *size)
+{
+    const double parts = (double)ceil_div(call->k, size->k);
+    return tile_count(call, size) * (2 + (call_is_rank_2k(call) ? 6 : 3) * parts);
+}
+
 /* All of A and B (of up to three groups) on the device; C in as many slots as go. */
 static bool size_whole(const struct tb_call *call, const struct tb_caps *caps,
                        const struct tb_plan *plan, double memory, struct sizing *size)
@@ -335,7 +413,7 @@ static bool size_whole(const struct tb_call *call, const struct tb_caps *caps,
     if (a > SLOTS_MAX || b > SLOTS_MAX)
         return false;
     size->slots[TB_A] = (int64_t)a;
-    size->slots[TB_B] = (int64_t)b;
+    size->slots[TB_B] = plan->twin ? 0 : (int64_t)b;
     for (int64_t c = tiles < RING_MAX ? (int64_t)tiles : RING_MAX; c >= 1;
          c = c > 3 ? c / 2 : c - 1) {
         if (c == 1 && tiles > 1)
@@ -353,17 +431,23 @@ static const double link_rate = 48;
 /* The device's part of a call, by the built-in rates: the same call gets the same order, and so the
  * same bits, in every run. The rows of FP32 differ by a factor; of the other types the best counts.
  */
-static double device_ns(const struct tb_call *call, const struct tb_caps *caps,
-                        const struct tb_plan *plan, const struct sizing *size)
+double plan_device_ns(const struct tb_call *call, const struct tb_caps *caps, int64_t m, int64_t n,
+                      int64_t k, int64_t beside)
 {
     struct tb_profile rates;
     profile_builtin(caps, 1, &rates);
     const double share = call->ab == TB_F32
                              ? kernel_efficiency(caps, call->ab, call->c_type, transposed(call->ta),
-                                                 transposed(call->tb), size->m, size->n, size->k,
-                                                 size->group * lanes_of(call, plan, size))
+                                                 transposed(call->tb), m, n, k, beside)
                              : 1;
     return call_flops(call) / (rates.gpu_rate[call->ab] * (share > 0 ? share : 1));
+}
+
+static double device_ns(const struct tb_call *call, const struct tb_caps *caps,
+                        const struct tb_plan *plan, const struct sizing *size)
+{
+    return plan_device_ns(call, caps, size->m, size->n, size->k,
+                          size->group * lanes_of(call, plan, size));
 }
 
 /* Is it worth while to let parts of k run ahead? Where the device is the slower side it works from
@@ -398,7 +482,7 @@ static bool size_panels(const struct tb_call *call, const struct tb_caps *caps,
     parts.k = ceil_div(ceil_div(call->k, PARTS), unit) * unit;
     const int64_t count = ceil_div(call->k, parts.k);
     parts.slots[TB_A] = ceil_div(call->m, size->m) * count;
-    parts.slots[TB_B] = ceil_div(call->n, size->n) * count;
+    parts.slots[TB_B] = plan->twin ? 0 : ceil_div(call->n, size->n) * count;
     parts.slots[TB_C] = (int64_t)tiles;
     if (count < 2 || parts.slots[TB_A] > SLOTS_MAX || parts.slots[TB_B] > SLOTS_MAX ||
         sizing_bytes(call, caps, plan, &parts) > memory)
@@ -411,7 +495,7 @@ static bool size_panels(const struct tb_call *call, const struct tb_caps *caps,
 static void grow(const struct tb_call *call, const struct tb_caps *caps, const struct tb_plan *plan,
                  double memory, struct sizing *size, enum tb_operand_id which, double most)
 {
-    if (plan->in_place[which])
+    if (slot_bytes(call, plan, size, which) <= 0)
         return;
     const double free = memory - sizing_bytes(call, caps, plan, size);
     const double more = free / slot_bytes(call, plan, size, which);
@@ -437,7 +521,7 @@ static bool size_tile(const struct tb_call *call, const struct tb_caps *caps,
             continue;
         const double parts = (double)ceil_div(call->k, size->k);
         const double a = parts * (double)ceil_div(call->m, size->m);
-        const double b = parts * (double)ceil_div(call->n, size->n);
+        const double b = plan->twin ? 0 : parts * (double)ceil_div(call->n, size->n);
         size->slots[TB_A] = (int64_t)(a < ring ? a : ring);
         size->slots[TB_B] = (int64_t)(b < ring ? b : ring);
         size->slots[TB_C] = tiles < 2 ? 1 : 2;
@@ -501,6 +585,18 @@ struct walk {
     int64_t from;       /* end of the sum at which the next tile starts */
 };
 
+double plan_panel_bytes(const struct tb_panel *range, size_t elem, size_t chunk)
+{
+    if (!range->part)
+        return (double)range->items * (double)range->rows * (double)range->cols * (double)elem;
+    double bytes = 0;
+    for (int64_t i = 0; i < plan_pieces(range, elem, chunk); i++) {
+        const struct tb_piece piece = plan_piece(range, elem, chunk, i);
+        bytes += (double)piece.rows * (double)piece.cols * (double)elem;
+    }
+    return bytes;
+}
+
 static struct tb_step *step_add(struct walk *walk, enum tb_step_kind kind, int32_t slot,
                                 const struct tb_panel *range)
 {
@@ -510,12 +606,10 @@ static struct tb_step *step_add(struct walk *walk, enum tb_step_kind kind, int32
         .kind = kind, .lane = -1, .slot = slot, .slot_a = -1, .slot_b = -1, .range = *range};
     for (int w = 0; w < TB_STEP_WAITS; w++)
         step->waits_on[w] = -1;
-    const double bytes = (double)range->items * (double)range->rows * (double)range->cols *
-                         (double)plan->elem[plan_operand(kind)];
     if (kind == TB_DOWNLOAD)
-        plan->bytes_out += bytes;
+        plan->bytes_out += plan_panel_bytes(range, plan->elem[TB_C], plan->chunk);
     else if (kind != TB_COMPUTE)
-        plan->bytes_in += bytes;
+        plan->bytes_in += plan_panel_bytes(range, plan->elem[plan_operand(kind)], plan->chunk);
     return step;
 }
 
@@ -556,26 +650,31 @@ static int32_t panel_bring(struct walk *walk, enum tb_operand_id which, int64_t 
     return s;
 }
 
-static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_t p, bool first,
-                      int32_t slot, int32_t before)
+static void product_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_t p, bool second,
+                         bool first, int32_t slot, int32_t before)
 {
     struct tb_plan *plan = walk->plan;
+    const enum tb_operand_id from_a = factor_of(plan, TB_A, second);
+    const enum tb_operand_id from_b = factor_of(plan, TB_B, second);
     const struct tb_panel a = panel_of(walk->call, plan, TB_A, g, i, j, p);
     const struct tb_panel b = panel_of(walk->call, plan, TB_B, g, i, j, p);
     const struct tb_panel c = panel_of(walk->call, plan, TB_C, g, i, j, p);
     const int64_t ga = plan->a_shared ? 0 : g, gb = plan->b_shared ? 0 : g;
-    const int32_t sa = panel_bring(walk, TB_A, (ga * plan->tiles_m + i) * plan->tiles_k + p, &a);
+    const int32_t sa = panel_bring(walk, from_a, (ga * plan->tiles_m + i) * plan->tiles_k + p, &a);
     struct slot_state none = {.upload = -1};
-    struct slot_state *slot_a = sa < 0 ? &none : &walk->cache[TB_A].slot[sa];
+    struct slot_state *slot_a = sa < 0 ? &none : &walk->cache[from_a].slot[sa];
     slot_a->used = ++walk->uses;
-    const int32_t sb = panel_bring(walk, TB_B, (gb * plan->tiles_n + j) * plan->tiles_k + p, &b);
-    struct slot_state *slot_b = sb < 0 ? &none : &walk->cache[TB_B].slot[sb];
+    const int32_t sb = panel_bring(walk, from_b, (gb * plan->tiles_n + j) * plan->tiles_k + p, &b);
+    struct slot_state *slot_b = sb < 0 ? &none : &walk->cache[from_b].slot[sb];
     slot_b->used = walk->uses;
     const int32_t index = plan->count;
     struct tb_step *step = step_add(walk, TB_COMPUTE, slot, &c);
     step->lane = (int32_t)(walk->tile % plan->lanes);
     step->slot_a = sa;
     step->slot_b = sb;
+    step->from_a = (uint8_t)from_a;
+    step->from_b = (uint8_t)from_b;
+    step->second = second;
     step->k0 = p * plan->tile_k;
     step->k = min64(plan->tile_k, walk->call->k - step->k0);
     step->first = first;
@@ -588,12 +687,29 @@ static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_
     slot_b->user[step->lane] = index;
 }
 
+/* A part of the sum of a tile: one product, or the two of a rank-2k form. */
+static void part_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int64_t p, bool first,
+                      int32_t slot, int32_t before)
+{
+    product_emit(walk, g, i, j, p, false, first, slot, before);
+    if (call_is_rank_2k(walk->call))
+        product_emit(walk, g, i, j, p, true, false, slot, -1);
+}
+
+/* Where a tile lies when all of C has a place. */
+static int32_t slot_of_tile(const struct tb_plan *plan, int64_t i, int64_t j)
+{
+    if (plan->uplo == 'L')
+        return (int32_t)(i * (i + 1) / 2 + j);
+    return (int32_t)(plan->uplo == 'U' ? j * (j + 1) / 2 + i : i * plan->tiles_n + j);
+}
+
 /* One part of k of one tile, in the order of the first phase. */
 static void ahead_emit(struct walk *walk, int64_t i, int64_t j, int64_t p)
 {
     struct tb_plan *plan = walk->plan;
     const struct tb_panel c = panel_of(walk->call, plan, TB_C, 0, i, j, 0);
-    const int32_t slot = (int32_t)(i * plan->tiles_n + j);
+    const int32_t slot = slot_of_tile(plan, i, j);
     int32_t before = -1;
     if (p == 0 && walk->beta) {
         before = plan->count;
@@ -608,7 +724,7 @@ static void finish_emit(struct walk *walk, int64_t i, int64_t j)
 {
     struct tb_plan *plan = walk->plan;
     const struct tb_panel c = panel_of(walk->call, plan, TB_C, 0, i, j, 0);
-    const int32_t slot = (int32_t)(i * plan->tiles_n + j);
+    const int32_t slot = slot_of_tile(plan, i, j);
     for (int64_t p = plan->ahead; p < plan->tiles_k; p++)
         ahead_emit(walk, i, j, p);
     const int32_t index = plan->count;
@@ -655,9 +771,11 @@ static void walk_square(struct walk *walk, int64_t x,
     const struct tb_plan *plan = walk->plan;
     for (int64_t s = 0; s < max64(plan->tiles_m, plan->tiles_n); s++) {
         for (int64_t i = 0; s < plan->tiles_n && i < min64(s, plan->tiles_m); i++)
-            emit(walk, x, i, s);
+            if (!tile_outside(plan, i, s))
+                emit(walk, x, i, s);
         for (int64_t j = 0; s < plan->tiles_m && j < min64(s + 1, plan->tiles_n); j++)
-            emit(walk, x, s, j);
+            if (!tile_outside(plan, s, j))
+                emit(walk, x, s, j);
     }
 }
 
@@ -692,7 +810,9 @@ static void walk_lines(struct walk *walk, int64_t g)
     for (int64_t x = 0; x < lines; x++)
         for (int64_t y = 0; y < line; y++) {
             const int64_t at = x % 2 ? line - 1 - y : y;
-            tile_emit(walk, g, rows ? x : at, rows ? at : x);
+            const int64_t i = rows ? x : at, j = rows ? at : x;
+            if (!tile_outside(plan, i, j))
+                tile_emit(walk, g, i, j);
         }
 }
 
@@ -768,14 +888,14 @@ static enum tb_status layout(const struct tb_call *call, const struct sizing *si
     plan->tiles_n = ceil_div(call->n, size->n);
     plan->tiles_k = ceil_div(call->k, size->k);
     plan->groups = ceil_div(call->batch, size->group);
-    if (tile_count(call, size) * (2 + 3 * (double)plan->tiles_k) > STEPS_MAX)
+    if (steps_most(call, size) > STEPS_MAX)
         return TB_NO_MEMORY;
     for (int which = 0; which < TB_OPERANDS; which++) {
         const struct tb_panel box =
             panel_of(call, plan, (enum tb_operand_id)which, 0, 0, 0, 0); /* the first is full */
         plan->slots[which].offset = plan->bytes;
         plan->slots[which].count = (int32_t)size->slots[which];
-        if (!plan->in_place[which])
+        if (!plan->in_place[which] && plan->slots[which].count > 0)
             plan->slots[which].bytes =
                 round_up(plan_item_bytes(&box, plan->elem[which]) * (size_t)box.items, 256);
         plan->bytes += (size_t)size->slots[which] * plan->slots[which].bytes;
@@ -806,11 +926,10 @@ static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
     return round_up((size_t)piece, 64 << 10);
 }
 
-static double estimate(const struct tb_call *call, const struct tb_caps *caps,
-                       const struct sizing *size, const struct tb_plan *plan)
+double plan_estimate(const struct tb_plan *plan, double device)
 {
     const double in = plan->bytes_in / link_rate, out = plan->bytes_out / link_rate;
-    const double device = device_ns(call, caps, plan, size), link = in > out ? in : out;
+    const double link = in > out ? in : out;
     return device > link ? device : link;
 }
 
@@ -844,14 +963,14 @@ static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, d
     return false;
 }
 
-enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
-                          struct tb_plan *plan)
+/* A product, of all of C or of a triangle of it. */
+static enum tb_status product_build(const struct tb_call *call, const struct tb_caps *caps,
+                                    size_t memory, struct tb_plan *plan)
 {
-    /* The steps of `few` need no zeroes; the rest does. */
-    memset(plan, 0, offsetof(struct tb_plan, few));
-    if ((call->op != TB_GEMM && call->op != TB_GEMM3M) || call->m <= 0 || call->n <= 0 ||
-        call->k <= 0 || call->batch <= 0)
+    if (call->k <= 0)
         return TB_NO_KERNEL;
+    plan->uplo = call_is_triangular(call) ? call->uplo : 0;
+    plan->twin = call->op == TB_SYRK || call->op == TB_HERK;
     plan->elem[TB_A] = plan->elem[TB_B] = call_elem_bytes(call->ab);
     plan->elem[TB_C] = call_elem_bytes(call->c_type);
     plan->a_shared = call->batch > 1 && !call->alist && call->stride_a == 0;
@@ -861,6 +980,8 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
         plan->in_place[which] = call->where[which] == TB_DEVICE || call->where[which] == TB_MANAGED;
         resident = resident || plan->in_place[which];
     }
+    if (plan->in_place[TB_C] && call_is_rank_2k(call))
+        return TB_NO_KERNEL; /* between its two products a tile is neither old nor new */
 
     struct sizing size;
     bool panels;
@@ -874,21 +995,49 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
         return status;
 
     plan->ahead = panels ? max64(plan->tiles_k / 4, 1) : 0;
-    const double tiles = tile_count(call, &size);
     struct walk walk = {.call = call, .plan = plan};
     walk.beta = !scalar_is_zero(call->beta_type, &call->beta);
-    walk.room = (int32_t)(tiles * (2 + 3 * (double)plan->tiles_k));
-    if (tiles > 1 || plan->tiles_k > 1) {
+    walk.room = (int32_t)steps_most(call, &size);
+    if (tile_count(call, &size) > 1 || plan->tiles_k > 1) {
         status = steps_build(&walk);
         if (status != TB_OK)
             plan_free(plan);
-        plan->est_ns = estimate(call, caps, &size, plan);
+        plan->est_ns = plan_estimate(plan, device_ns(call, caps, plan, &size));
         return status;
     }
     steps_single(&walk);
-    plan->est_ns = estimate(call, caps, &size, plan);
+    plan->est_ns = plan_estimate(plan, device_ns(call, caps, plan, &size));
     plan->on_caller = !resident && caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
     return TB_OK;
+}
+
+enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
+                          struct tb_plan *plan)
+{
+    struct tb_call product = *call;
+    /* The steps of `few` need no zeroes; the rest does. */
+    memset(plan, 0, offsetof(struct tb_plan, few));
+    if (call->m <= 0 || call->n <= 0 || call->batch <= 0)
+        return TB_NO_KERNEL;
+    switch (call->op) {
+    case TB_GEMM:
+    case TB_GEMM3M:
+    case TB_GEMMT:
+    case TB_SYRK:
+    case TB_HERK:
+    case TB_SYR2K:
+    case TB_HER2K:
+        call_as_product(&product);
+        return product_build(&product, caps, memory, plan);
+    case TB_SYMM:
+    case TB_HEMM:
+    case TB_TRMM:
+    case TB_TRSM:
+        return plan_strips_build(call, caps, memory, plan);
+    case TB_OPS:
+        break;
+    }
+    return TB_NO_KERNEL;
 }
 
 void plan_free(struct tb_plan *plan)
@@ -902,6 +1051,8 @@ static void panel_print(const char *name, const struct tb_panel *x, FILE *out)
 {
     fprintf(out, " %s[%lld+%lld, %lld+%lld]", name, (long long)x->row, (long long)x->rows,
             (long long)x->col, (long long)x->cols);
+    if (x->part)
+        fprintf(out, " %s", x->part == 'L' ? "lower" : "upper");
     if (x->item != 0 || x->items != 1)
         fprintf(out, " of %lld+%lld", (long long)x->item, (long long)x->items);
 }
@@ -910,6 +1061,7 @@ void plan_print(const struct tb_plan *plan, FILE *out)
 {
     static const char *const kinds[] = {"upload", "upload", "upload", "compute", "download"};
     static const char *const names[] = {"A", "B", "C", "C", "C"};
+    static const char *const actions[] = {"", "adds", "triangle", "mirror"};
     fprintf(out, "tiles %lldx%lld of %lldx%lld, k %lld of %lld, groups %lld of %lld, %s\n",
             (long long)plan->tiles_m, (long long)plan->tiles_n, (long long)plan->tile_m,
             (long long)plan->tile_n, (long long)plan->tiles_k, (long long)plan->tile_k,
@@ -921,10 +1073,13 @@ void plan_print(const struct tb_plan *plan, FILE *out)
         fprintf(out, "%d: %s", i, kinds[step->kind]);
         panel_print(names[step->kind], &step->range, out);
         fprintf(out, " slot %d", step->slot);
-        if (step->kind == TB_COMPUTE)
-            fprintf(out, " = A slot %d * B slot %d, k %lld+%lld%s, lane %d", step->slot_a,
-                    step->slot_b, (long long)step->k0, (long long)step->k,
-                    step->first ? "" : ", adds", step->lane);
+        if (step->kind == TB_COMPUTE && step->action != TB_PRODUCT)
+            fprintf(out, " %s %lldx%lldx%lld, lane %d", actions[step->action], (long long)step->m,
+                    (long long)step->n, (long long)step->k, step->lane);
+        else if (step->kind == TB_COMPUTE)
+            fprintf(out, " = %s slot %d * %s slot %d, k %lld+%lld%s, lane %d", names[step->from_a],
+                    step->slot_a, names[step->from_b], step->slot_b, (long long)step->k0,
+                    (long long)step->k, step->first ? "" : ", adds", step->lane);
         for (int w = 0, any = 0; w < TB_STEP_WAITS; w++)
             if (step->waits_on[w] >= 0)
                 fprintf(out, any++ ? ",%d" : " after %d", step->waits_on[w]);

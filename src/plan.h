@@ -22,10 +22,26 @@
 enum tb_step_kind { TB_UPLOAD_A, TB_UPLOAD_B, TB_UPLOAD_C, TB_COMPUTE, TB_DOWNLOAD };
 enum tb_operand_id { TB_A, TB_B, TB_C, TB_OPERANDS };
 
+/* What a compute step does: the product of its panels as the call asks for it; a product of the
+ * views it names; a triangle times, or solved for, a view; the missing half of a square. */
+enum tb_action { TB_PRODUCT, TB_PRODUCT_OF, TB_TRIANGLE_OF, TB_MIRROR };
+
+/* Factors of such steps. */
+enum { TB_SCALE_ONE, TB_SCALE_MINUS, TB_SCALE_ALPHA, TB_SCALE_BETA };
+
+/* A part of a panel: `rows` of the panel, so that its pitch is known; where the part begins. */
+struct tb_view {
+    uint8_t which; /* enum tb_operand_id */
+    int32_t slot;
+    int64_t rows, row, col;
+};
+
 /* A rectangle of a matrix as it is stored, the same one of `items` products of a batch. On the
  * device its columns lie plan_pitch() bytes apart, item behind item. */
 struct tb_panel {
     int64_t item, items, row, rows, col, cols;
+    char part;    /* 'L', 'U': only what lies in that triangle of the matrix counts; else 0 */
+    bool by_rows; /* its pieces are whole rows, not whole columns */
 };
 
 struct tb_step {
@@ -37,6 +53,15 @@ struct tb_step {
     struct tb_panel range;           /* compute and download: of C */
     int64_t k0, k;                   /* compute: its part of the sum */
     bool first;                      /* compute: of its tile; beta belongs to this one */
+    bool second;                     /* compute: op(B) op(A), the other product of a rank-2k form */
+    uint8_t from_a, from_b;          /* compute: the matrix each factor is of, as slot_a and slot_b
+                                      * count: TB_A or TB_B */
+    enum tb_action action;
+    struct tb_view view[TB_OPERANDS]; /* other than TB_PRODUCT, with k, and these: */
+    int64_t m, n;
+    int32_t kernel;
+    char trans_a, trans_b;
+    uint8_t scale, beta;
     int64_t piece0; /* download, compute of a C in place: its first piece within the plan */
 };
 
@@ -62,13 +87,15 @@ struct tb_plan {
     int32_t lanes;              /* that the tiles take in turn */
     int kernel;                 /* row of kernels.def */
     bool a_shared, b_shared;    /* one matrix for the whole batch */
+    bool twin;                  /* both factors are of A: B has no slots of its own */
+    char uplo;                  /* 'L', 'U': only the tiles of that triangle; else 0 */
     bool on_caller;             /* small, and the device allows the caller's own thread */
     double bytes_in, bytes_out;
     double est_ns;  /* alone, by the built-in rates: the longest of link in, device, link out */
     int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */
     int32_t count;
-    struct tb_step *many; /* the steps, or NULL where `few` holds them */
-    struct tb_step few[6];
+    struct tb_step *many;  /* the steps, or NULL where `few` holds them */
+    struct tb_step few[6]; /* A, B and C up, two products, C down */
 };
 
 /* Plans a call on a device with `memory` bytes for it. TB_NO_MEMORY: no way to fit it, or absurdly
@@ -89,16 +116,31 @@ enum tb_operand_id plan_operand(enum tb_step_kind kind);
 /* Where the area of a lane begins; only where scratch_bytes > 0. */
 size_t plan_scratch_offset(const struct tb_plan *plan, int32_t lane);
 
-/* A piece of a panel: what one staging buffer takes, contiguous on the device. Columns are numbered
- * through all items of the panel; a piece is some whole columns, or some rows of one. */
+/* A piece of a panel: what one staging buffer takes. Columns are numbered through all items of the
+ * panel; a piece is some whole columns, or some rows of one; of a panel by rows, some whole rows.
+ * Of a triangle it has no more rows than its columns need, and none where they need none. */
 struct tb_piece {
     int64_t col, cols, row, rows;
 };
 int64_t plan_pieces(const struct tb_panel *range, size_t elem, size_t chunk);
 struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chunk, int64_t i);
-/* Its first byte within the panel on the device, and its bytes from there. */
+/* Its first byte within the panel on the device; bytes between its columns in a staging buffer, and
+ * its bytes there from the first to the last. */
 size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
+size_t plan_piece_pitch(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
 size_t plan_piece_bytes(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
+
+/* By the built-in rates: the products of a call, in tiles of m x n x k, so many beside each other;
+ * and with that, once the bytes are known, est_ns. */
+double plan_device_ns(const struct tb_call *call, const struct tb_caps *caps, int64_t m, int64_t n,
+                      int64_t k, int64_t beside);
+double plan_estimate(const struct tb_plan *plan, double device);
+
+/* Bytes of a panel that cross the link. */
+double plan_panel_bytes(const struct tb_panel *range, size_t elem, size_t chunk);
+
+/* The rows of a column of a panel that count: [*from, *to), of the panel. */
+void plan_column(const struct tb_panel *range, int64_t col, int64_t *from, int64_t *to);
 
 /* Does the step bring a part of C into being where the caller wants it, and in pieces of what size?
  * A tile of a C in place is one piece, computed by one step: old or new, nothing in between. */

@@ -151,6 +151,17 @@ static double shape_rate(const struct tb_profile *p, enum tb_type type, const st
     return rate;
 }
 
+/* Threads gain less in the other routines than in a product: how many times longer those need for
+ * as many operations with all the threads. Of OpenBLAS; the least that was seen (perf/NOTES.md). */
+static double crew_slowness(const struct tb_call *call, const struct tb_profile *p, double threads)
+{
+    static const double all[TB_OPS] = {[TB_SYRK] = 1.1,   [TB_HERK] = 1.1, [TB_SYR2K] = 1.25,
+                                       [TB_HER2K] = 1.25, [TB_TRMM] = 1.2, [TB_TRSM] = 1.3};
+    if (all[call->op] < 1 || p->cpus <= 1)
+        return 1;
+    return 1 + (all[call->op] - 1) * (lesser(threads, p->cpus) - 1) / (p->cpus - 1);
+}
+
 double route_cpu_ns(const struct tb_call *call, const struct tb_facts *facts)
 {
     const struct tb_profile *const p = facts->profile;
@@ -158,7 +169,8 @@ double route_cpu_ns(const struct tb_call *call, const struct tb_facts *facts)
     const double threads = greater(facts->cpu_threads, 1);
     double crew_ns;
     const double rate = shape_rate(p, call->ab, &x, threads, &crew_ns);
-    return call_flops(call) / rate + (100 + crew_ns) * (double)call->batch;
+    return call_flops(call) / rate * crew_slowness(call, p, threads) +
+           (100 + crew_ns) * (double)call->batch;
 }
 
 /* --- The device ---
@@ -207,6 +219,18 @@ static double shown(const struct tb_call *call, const struct tb_size *x)
     return tiles > 1 ? least + (1 - least) / tiles : 1;
 }
 
+/* trmm and trsm go through their triangle block by block, each of which needs those before it: that
+ * takes its time however little there is beside the triangle. Measured on an H200 (perf/NOTES.md).
+ */
+static double chain_ns(const struct tb_call *call)
+{
+    static const double row_ns[TB_TYPES] = {
+        [TB_F32] = 420, [TB_F64] = 550, [TB_C32] = 600, [TB_C64] = 700};
+    if (call->op != TB_TRMM && call->op != TB_TRSM)
+        return 0;
+    return row_ns[call->ab] * (double)(call->side == 'R' ? call->n : call->m);
+}
+
 double route_gpu_ns(const struct tb_call *call, const struct tb_facts *facts)
 {
     const struct tb_profile *const p = facts->profile;
@@ -218,7 +242,8 @@ double route_gpu_ns(const struct tb_call *call, const struct tb_facts *facts)
     const double in = link_ns(p, true, call_bytes_in(call), facts->copiers, pinned);
     const double out = link_ns(p, false, call_bytes_out(call), facts->copiers, pinned);
     const double longest = greater(compute, greater(in, out));
-    return p->offload_ns + longest + (compute + in + out - longest) * shown(call, &x);
+    return p->offload_ns + chain_ns(call) + longest +
+           (compute + in + out - longest) * shown(call, &x);
 }
 
 /* Calls share the device evenly: each of those ahead holds this one up by no more than the two of

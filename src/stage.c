@@ -15,6 +15,7 @@ static char *host_column(const struct tb_call *call, enum tb_operand_id which, i
 {
     const int64_t ld[TB_OPERANDS] = {call->lda, call->ldb, call->ldc};
     const size_t elem = call_elem_bytes(which == TB_C ? call->c_type : call->ab);
+    /* trmm and trsm: what is called B is C here. */
     const void *base = which == TB_A   ? call_a(call, item)
                        : which == TB_B ? call_b(call, item)
                                        : call_c(call, item);
@@ -62,13 +63,36 @@ static char *host_walk_next(struct host_walk *walk)
     return at;
 }
 
+/* The part of a column of a piece that counts. */
+struct span {
+    size_t skip, bytes;
+};
+
+static struct span span_of(const struct tb_panel *range, size_t elem, const struct tb_piece *piece,
+                           int64_t col)
+{
+    int64_t from, to;
+    plan_column(range, piece->col + col, &from, &to);
+    from = from > piece->row ? from - piece->row : 0;
+    to = to < piece->row + piece->rows ? to - piece->row : piece->rows;
+    return (struct span){(size_t)from * elem, from < to ? (size_t)(to - from) * elem : 0};
+}
+
 void stage_gather(const struct tb_call *call, const struct tb_panel *range,
                   enum tb_operand_id which, size_t elem, const struct tb_piece *piece, char *to)
 {
-    const size_t pitch = plan_pitch(range->rows, elem), bytes = (size_t)piece->rows * elem;
+    const size_t pitch = plan_piece_pitch(range, elem, piece), bytes = (size_t)piece->rows * elem;
     struct host_walk walk = host_walk(call, range, which, piece);
-    for (int64_t c = 0; c < piece->cols; c++, to += pitch)
-        memcpy(to, host_walk_next(&walk), bytes);
+    for (int64_t c = 0; c < piece->cols; c++, to += pitch) {
+        const char *from = host_walk_next(&walk);
+        if (!range->part) {
+            memcpy(to, from, bytes);
+            continue;
+        }
+        const struct span span = span_of(range, elem, piece, c);
+        if (span.bytes > 0)
+            memcpy(to + span.skip, from + span.skip, span.bytes);
+    }
 }
 
 /* Large results go past the caches: nobody has asked for them there, and the lines need not be read
@@ -93,10 +117,15 @@ static void copy_out(char *to, const char *from, size_t bytes)
 void stage_scatter(const struct tb_call *call, const struct tb_panel *range, size_t elem,
                    const struct tb_piece *piece, const char *from)
 {
-    const size_t pitch = plan_pitch(range->rows, elem), bytes = (size_t)piece->rows * elem;
+    const size_t pitch = plan_piece_pitch(range, elem, piece), bytes = (size_t)piece->rows * elem;
     struct host_walk walk = host_walk(call, range, TB_C, piece);
-    for (int64_t c = 0; c < piece->cols; c++, from += pitch)
-        copy_out(host_walk_next(&walk), from, bytes);
+    for (int64_t c = 0; c < piece->cols; c++, from += pitch) {
+        char *to = host_walk_next(&walk);
+        const struct span span =
+            range->part ? span_of(range, elem, piece, c) : (struct span){0, bytes};
+        if (span.bytes > 0)
+            copy_out(to + span.skip, from + span.skip, span.bytes);
+    }
 #if defined(__SSE2__)
     _mm_sfence(); /* before anybody is told that the piece is there */
 #endif
@@ -107,7 +136,7 @@ bool stage_rectangle(const struct tb_call *call, const struct tb_panel *range,
                      const void **at, struct tb_copy *shape)
 {
     const struct host_walk walk = host_walk(call, range, which, piece);
-    if (piece->cols > walk.left_in_item)
+    if (range->part || piece->cols > walk.left_in_item)
         return false;
     *at = walk.at;
     *shape = (struct tb_copy){.width = (size_t)piece->rows * elem,
@@ -142,15 +171,16 @@ static void params_in_place(const struct tb_call *call, const struct tb_plan *pl
 {
     const struct tb_panel *c = &step->range;
     const bool ta = call->ta != 'N', tb = call->tb != 'N', alone = c->items == 1;
-    if (plan->in_place[TB_A]) {
-        p->a = place_of(call, TB_A, c->item, ta ? step->k0 : c->row, ta ? c->row : step->k0);
-        p->lda = call->lda;
-        p->stride_a = alone ? 0 : call->stride_a;
+    const enum tb_operand_id a = step->from_a, b = step->from_b;
+    if (plan->in_place[a]) {
+        p->a = place_of(call, a, c->item, ta ? step->k0 : c->row, ta ? c->row : step->k0);
+        p->lda = a == TB_A ? call->lda : call->ldb;
+        p->stride_a = alone ? 0 : a == TB_A ? call->stride_a : call->stride_b;
     }
-    if (plan->in_place[TB_B]) {
-        p->b = place_of(call, TB_B, c->item, tb ? c->col : step->k0, tb ? step->k0 : c->col);
-        p->ldb = call->ldb;
-        p->stride_b = alone ? 0 : call->stride_b;
+    if (plan->in_place[b]) {
+        p->b = place_of(call, b, c->item, tb ? c->col : step->k0, tb ? step->k0 : c->col);
+        p->ldb = b == TB_A ? call->lda : call->ldb;
+        p->stride_b = alone ? 0 : b == TB_A ? call->stride_a : call->stride_b;
     }
     if (plan->in_place[TB_C]) {
         p->c = place_of(call, TB_C, c->item, c->row, c->col);
@@ -159,16 +189,82 @@ static void params_in_place(const struct tb_call *call, const struct tb_plan *pl
     }
 }
 
+/* The triangle of a tile of C that the kernel keeps to. */
+static int32_t uplo_of(const struct tb_call *call, const struct tb_panel *c)
+{
+    if (!c->part)
+        return TB_KUPLO_ALL;
+    const bool real = call->op == TB_HERK || call->op == TB_HER2K;
+    return (c->part == 'L' ? TB_KUPLO_LOWER : TB_KUPLO_UPPER) | (real ? TB_KUPLO_REAL : 0);
+}
+
+int stage_kernel(const struct tb_plan *plan, const struct tb_step *step)
+{
+    return step->action == TB_PRODUCT ? plan->kernel : step->kernel;
+}
+
+static void scale_set(const struct tb_call *call, uint8_t scale, double out[2])
+{
+    out[0] = scale == TB_SCALE_MINUS ? -1 : 1;
+    out[1] = 0;
+    if (scale == TB_SCALE_ALPHA)
+        scalar_widen(call->alpha_type, &call->alpha, out);
+    else if (scale == TB_SCALE_BETA)
+        scalar_widen(call->beta_type, &call->beta, out);
+}
+
+static tb_dptr view_at(const struct tb_plan *plan, const struct tb_view *view, tb_dptr base,
+                       int64_t *ld)
+{
+    const size_t elem = plan->elem[view->which], pitch = plan_pitch(view->rows, elem);
+    *ld = (int64_t)(pitch / elem);
+    return base + plan_slot_offset(plan, view->which, view->slot) + (size_t)view->col * pitch +
+           (size_t)view->row * elem;
+}
+
+/* A step that names what it works on. */
+static struct tb_gemm_params params_of_views(const struct tb_call *call, const struct tb_plan *plan,
+                                             const struct tb_step *step, tb_dptr base)
+{
+    struct tb_gemm_params p = {.m = step->m,
+                               .n = step->n,
+                               .k = step->k,
+                               .batch = 1,
+                               .op_a = op_of(call, step->trans_a),
+                               .op_b = op_of(call, step->trans_b)};
+    p.c = view_at(plan, &step->view[TB_C], base, &p.ldc);
+    scale_set(call, step->scale, p.alpha);
+    scale_set(call, step->beta, p.beta);
+    p.beta_zero = p.beta[0] == 0 && p.beta[1] == 0;
+    if (step->action != TB_MIRROR)
+        p.a = view_at(plan, &step->view[TB_A], base, &p.lda);
+    if (step->action == TB_PRODUCT_OF) {
+        p.b = view_at(plan, &step->view[TB_B], base, &p.ldb);
+        return p;
+    }
+    p.uplo = (call->uplo == 'L' ? TB_KUPLO_LOWER : TB_KUPLO_UPPER) |
+             (call->op == TB_HEMM ? TB_KUPLO_REAL : 0);
+    p.way = (call->side == 'R' ? TB_WAY_RIGHT : 0) | (call->diag == 'U' ? TB_WAY_UNIT : 0) |
+            (call->op == TB_TRSM ? TB_WAY_SOLVE : 0);
+    return p;
+}
+
 struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_plan *plan,
                                    const struct tb_step *step, tb_dptr base)
 {
+    if (step->action != TB_PRODUCT)
+        return params_of_views(call, plan, step, base);
     const struct tb_panel *c = &step->range;
     const bool ta = call->ta != 'N', tb = call->tb != 'N';
     const int64_t rows_a = ta ? step->k : c->rows, cols_a = ta ? c->rows : step->k;
     const int64_t rows_b = tb ? c->cols : step->k, cols_b = tb ? step->k : c->cols;
     struct tb_gemm_params p = {
-        .a = plan->in_place[TB_A] ? 0 : base + plan_slot_offset(plan, TB_A, step->slot_a),
-        .b = plan->in_place[TB_B] ? 0 : base + plan_slot_offset(plan, TB_B, step->slot_b),
+        .a = plan->in_place[step->from_a]
+                 ? 0
+                 : base + plan_slot_offset(plan, step->from_a, step->slot_a),
+        .b = plan->in_place[step->from_b]
+                 ? 0
+                 : base + plan_slot_offset(plan, step->from_b, step->slot_b),
         .c = base + plan_slot_offset(plan, TB_C, step->slot),
         .m = c->rows,
         .n = c->cols,
@@ -186,6 +282,9 @@ struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_p
     if (plan->scratch_bytes > 0)
         p.scratch = base + plan_scratch_offset(plan, step->lane);
     scalar_widen(call->alpha_type, &call->alpha, p.alpha);
+    if (step->second && call->op == TB_HER2K)
+        p.alpha[1] = -p.alpha[1];
+    p.uplo = uplo_of(call, c);
     p.beta[0] = 1;
     if (step->first) {
         scalar_widen(call->beta_type, &call->beta, p.beta);

@@ -22,5 +22,7 @@ bool stage_rectangle(const struct tb_call *call, const struct tb_panel *range,
 /* What the kernel of a compute step is told, with the workspace at `base`. */
 struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_plan *plan,
                                    const struct tb_step *step, tb_dptr base);
+/* And which row of kernels.def that is. */
+int stage_kernel(const struct tb_plan *plan, const struct tb_step *step);
 
 #endif

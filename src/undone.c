@@ -75,11 +75,36 @@ static bool item_next(struct tb_undone *undone, const struct tb_step *step, stru
     return true;
 }
 
+/* A block that comes back in whole rows: the next of those that are not done, from piece
+ * `undone->row` on. */
+static bool rows_next(struct tb_undone *undone, const struct tb_step *step, struct tb_rect *rect)
+{
+    const struct tb_plan *plan = undone->plan;
+    const int64_t pieces = plan_pieces(&step->range, plan->elem[TB_C], plan->chunk);
+    while (undone->row < pieces) {
+        const int64_t i = undone->row++;
+        if (undone->done && undone->done[step->piece0 + i])
+            continue;
+        const struct tb_piece piece = plan_piece(&step->range, plan->elem[TB_C], plan->chunk, i);
+        *rect = (struct tb_rect){.item = step->range.item,
+                                 .i0 = step->range.row + piece.row,
+                                 .m = piece.rows,
+                                 .j0 = step->range.col,
+                                 .n = step->range.cols};
+        return true;
+    }
+    undone->row = 0;
+    return false;
+}
+
 bool undone_next(struct tb_undone *undone, struct tb_rect *rect)
 {
     for (; undone->step < undone->plan->count; undone->step++) {
         const struct tb_step *step = plan_step(undone->plan, undone->step);
-        if (plan_step_commits(undone->plan, step))
+        if (step->range.by_rows && plan_step_commits(undone->plan, step)) {
+            if (rows_next(undone, step, rect))
+                return true;
+        } else if (plan_step_commits(undone->plan, step))
             for (; undone->item < step->range.items; undone->item++) {
                 if (item_next(undone, step, rect))
                     return true;

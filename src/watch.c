@@ -13,7 +13,8 @@
 struct tb_watch watch_open(const struct tb_call *call)
 {
     static _Atomic uint64_t calls;
-    struct tb_watch watch = {.on = conf_get()->verify > 0};
+    const bool product = call->op == TB_GEMM || call->op == TB_GEMM3M;
+    struct tb_watch watch = {.on = conf_get()->verify > 0 && product};
     if (!watch.on)
         return watch;
     watch.number = atomic_fetch_add(&calls, 1);

@@ -41,7 +41,7 @@ may src/offload.c src/offload.h -- offload.h calibrate.h call.h route.h conf.h d
 may src/route.c src/route.h -- route.h call.h caps.h conf.h profile.h
 may src/profile.c src/profile.h -- profile.h call.h caps.h
 may src/calibrate.c src/calibrate.h -- calibrate.h profile.h caps.h conf.h dev.h log.h
-may src/plan.c src/plan.h src/plan_*.c -- plan.h call.h caps.h conf.h profile.h kernel.h kparams.h status.h
+may src/plan.c src/plan.h src/plan_*.c -- plan.h plan_strips.h call.h caps.h conf.h profile.h kernel.h kparams.h status.h
 may src/call.c src/call.h -- call.h
 may src/conf.c src/conf.h -- conf.h conf.def log.h
 may src/log.c src/log.h -- log.h conf.h call.h route.h status.h
@@ -64,7 +64,7 @@ for file in src/*.[ch] src/*.def fallback/*.[ch] kernels/*.h; do
 done
 
 # Pure parts: no clocks, locks, threads or files. Printing only in plan_print.
-for file in src/call.c src/route.c src/profile.c src/plan.c src/kernel.c src/verify.c; do
+for file in src/call.c src/route.c src/profile.c src/plan.c src/plan_strips.c src/kernel.c src/verify.c; do
     [ -e "$file" ] || continue
     allowed='stdbool\.h|stddef\.h|stdint\.h|string\.h|stdlib\.h|math\.h|limits\.h|float\.h'
     [ $file = src/plan.c ] && allowed="$allowed|stdio\.h"

@@ -52,11 +52,13 @@ run() {
     status1=$?
 }
 
-# gemm_on_device: from the lines of the last run, made with VERBOSE=2.
-gemm_on_device() {
-    calls=$(calls_on_device log "${p}gemm")
-    echo "  $name: ${p}gemm: $calls calls on the device"
-    [ "$calls" -gt 0 ] || complain "${p}gemm never reached the device"
+# each_on_device: every routine of the type, from the lines of the last run, made with VERBOSE=2.
+each_on_device() {
+    for routine in gemm symm syrk syr2k trmm trsm $hermitian; do
+        calls=$(calls_on_device log "$p$routine")
+        echo "  $name: $p$routine: $calls calls on the device"
+        [ "$calls" -gt 0 ] || complain "$p$routine never reached the device"
+    done
 }
 
 # some_on_device: from its summary.
@@ -70,8 +72,8 @@ bad1='FAIL'
 bad='FAILED ON CALL|FATAL ERROR|NOT DETECTED|SUSPECT|ABANDONED|\*{5,}'
 for p in ${TB_BLAS_TYPES:-s d c z}; do
     case $p in
-    s | d) n1=13 n2=32 n3=12 c2=48 c3=18 ;;
-    c | z) n1=10 n2=34 n3=18 c2=51 c3=27 ;;
+    s | d) n1=13 n2=32 n3=12 c2=48 c3=18 hermitian= ;;
+    c | z) n1=10 n2=34 n3=18 c2=51 c3=27 hermitian='hemm herk her2k' ;;
     esac
     EXTRA=
     run /dev/null "xblat1$p" 1
@@ -82,7 +84,7 @@ for p in ${TB_BLAS_TYPES:-s d c z}; do
     to_stdout "$dir/${p}blat3.in" >in
     run in "xblat3$p" 2
     check "xblat3$p" 'PASSED THE' "$n3" "$bad" 'END OF TESTS'
-    gemm_on_device
+    each_on_device
 
     EXTRA=$work/stub.so
     run /dev/null "x${p}cblat1" 1
@@ -91,7 +93,7 @@ for p in ${TB_BLAS_TYPES:-s d c z}; do
     check "x${p}cblat2" 'PASSED THE' "$c2" "$bad"
     run "$dir/${p}in3" "x${p}cblat3" 2
     check "x${p}cblat3" 'PASSED THE' "$c3" "$bad"
-    gemm_on_device
+    each_on_device
 
     TILEBLAS_SIM_TILE=16
     export TILEBLAS_SIM_TILE

@@ -56,6 +56,8 @@ kernels() {
 part device "$programs/device"
 [ $? -eq 77 ] && exit 77
 part kernels kernels
+# The other level-3 routines: whole numbers around edges, backward errors.
+part level3 timeout 280 "$programs/level3"
 # Caught calls of every shape, on both sides of the threshold, all on the device.
 forced=(env LD_PRELOAD="$preload" TILEBLAS_ROUTE=gpu)
 part edge timeout 280 "${forced[@]}" "$programs/edge"
@@ -70,6 +72,14 @@ for route in gpu cpu auto; do
     part "operands-$route" timeout 280 env LD_PRELOAD="$preload" TILEBLAS_ROUTE=$route "$programs/operands"
 done
 part caught grep -E 'caught: [1-9][0-9]* on the GPU' "$work/log"
+# SciPy's BLAS interface, every flag; and again in parts, for want of device memory.
+scipy() {
+    rm -f "$work/log.scipy"
+    "${forced[@]}" TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/log.scipy" "$@" || return
+    grep -E 'caught: [1-9][0-9]* on the GPU, 0 on the CPU' "$work/log.scipy"
+}
+part scipy scipy timeout 280 python3 "$here/level3.py"
+part scipy-small-memory scipy TILEBLAS_MEMORY=24M timeout 280 python3 "$here/level3.py" 1200 801 390 d
 part wheels python3 "$here/wheels.py" "$preload"
 # Not the rows of sm_90: the tool reports hazards that are none where the copy engine and warpgroup products
 # are used, and can hang on register reallocation.

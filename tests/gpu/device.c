@@ -350,7 +350,8 @@ static bool can_test(int index)
 {
     const struct tb_kernel *row = kernel_row(index);
     const int cc = device_caps()->cc;
-    return (row->ab == TB_F32 || row->ab == TB_F64) && row->cc_min <= cc && cc <= row->cc_max;
+    return row->family != TB_TRI && (row->ab == TB_F32 || row->ab == TB_F64) && row->cc_min <= cc &&
+           cc <= row->cc_max;
 }
 
 static void launches(void)

@@ -962,7 +962,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
         struct loaded k;
-        if (row->family == TB_PART || !wanted(argc, argv, row->name))
+        if (row->family == TB_PART || row->family == TB_TRI /* level3.c tries those */ ||
+            !wanted(argc, argv, row->name))
             continue;
         if (!load(i, &k)) {
             printf("%-20s does not fit this device\n", row->name);

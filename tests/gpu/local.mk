@@ -1,9 +1,12 @@
 # Tests on a real GPU, apart from `make check`: `make check-gpu` here, or check.sh over a staged folder elsewhere.
-EXTRA_DIST += tests/gpu/check.sh tests/gpu/wheels.py tests/gpu/kernels.c tests/gpu/device.c tests/gpu/together.c tests/gpu/operands.c
+EXTRA_DIST += tests/gpu/check.sh tests/gpu/wheels.py tests/gpu/kernels.c tests/gpu/device.c tests/gpu/together.c tests/gpu/operands.c tests/gpu/level3.c tests/gpu/level3.py
 if HAVE_CUDA
 check_PROGRAMS += tests/gpu/kernels
 tests_gpu_kernels_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_INCLUDE)
 tests_gpu_kernels_LDADD = libtbwhole.la -lm
+check_PROGRAMS += tests/gpu/level3
+tests_gpu_level3_SOURCES = tests/gpu/level3.c $(sim_support) tests/sim/ref_gemm.c
+tests_gpu_level3_LDADD = libtbwhole.la -lm
 if HAVE_OPENBLAS
 check_PROGRAMS += tests/gpu/edge
 tests_gpu_edge_SOURCES = tests/abi/edge.c tests/abi/ref.h

@@ -436,8 +436,33 @@ static void plant(const struct block *c, size_t *bytes_a)
         *bytes_a += (size_t)1 << 40;
 }
 
+/* A row that works on a triangle, or completes one. */
+static void run_triangle(struct tb_lane *lane, const struct op *op)
+{
+    const struct tb_gemm_params p = op->params;
+    const struct tb_kernel *row = kernel_row(op->kernel);
+    const size_t elem = call_elem_bytes(row->ab), in_c = span(p.m, p.n, p.ldc, 0, 1, row->ab);
+    struct block *c = block_of(p.c, in_c, "kernel, C");
+    ledger(lane, c, p.c, in_c, (size_t)p.ldc * elem, (size_t)p.m * elem, true, "kernel, C");
+    if (row->pair == 1) {
+        sim_mirror(row->ab, &p, host_of(c, p.c));
+        return;
+    }
+    if (p.k > row->bm)
+        violation("a triangle of order %lld for kernel %s", (long long)p.k, row->name);
+    const size_t in_a = span(p.k, p.k, p.lda, 0, 1, row->ab);
+    struct block *a = block_of(p.a, in_a, "kernel, A");
+    ledger(lane, a, p.a, in_a, 0, 0, false, "kernel, A");
+    sim_triangle(row->ab, &p, host_of(a, p.a), host_of(c, p.c));
+    red_check(c);
+}
+
 static void run_launch(struct tb_lane *lane, const struct op *op)
 {
+    if (kernel_row(op->kernel)->family == TB_TRI) {
+        run_triangle(lane, op);
+        return;
+    }
     struct tb_gemm_params p = op->params;
     const struct tb_kernel *row = kernel_row(op->kernel);
     const bool ta = p.op_a & TB_KOP_T, tb = p.op_b & TB_KOP_T;
@@ -477,7 +502,7 @@ static void run_copy(struct tb_lane *lane, const struct op *op)
     const size_t bytes = (s.rows - 1) * pitch + s.width;
     const char *what = in ? "copy in" : "copy out";
     struct block *block = block_of(op->device, bytes, what);
-    ledger(lane, block, op->device, bytes, 0, 0, in, what);
+    ledger(lane, block, op->device, bytes, s.rows > 1 ? pitch : 0, s.width, in, what);
     const size_t host_pitch = in ? s.src_pitch : s.dst_pitch;
     if (hash_rows(op->pinned, s.width, s.rows, host_pitch) != op->hash)
         violation("%s: the host used the staging buffer before the copy was over", what);
@@ -920,7 +945,8 @@ static enum tb_status sim_launch(struct tb_lane *lane, int kernel,
         return leave(status);
     if (!row)
         violation("launch of kernel %d, which does not exist", kernel);
-    if (row->ta != !!(params->op_a & TB_KOP_T) || row->tb != !!(params->op_b & TB_KOP_T))
+    if (row->family != TB_TRI &&
+        (row->ta != !!(params->op_a & TB_KOP_T) || row->tb != !!(params->op_b & TB_KOP_T)))
         violation("kernel %s launched with other transposes", row->name);
     if (params->alist || params->blist || params->clist)
         violation("lists on the device are not simulated");

@@ -53,6 +53,9 @@ struct sim_counts sim_counts(void);
 /* The reference product behind the launches, on host addresses. */
 void sim_gemm(enum tb_type ab, enum tb_type c, const struct tb_gemm_params *p, const void *a,
               const void *b, void *out);
+/* The work on triangles: A of order k, C. And the missing half of C. */
+void sim_triangle(enum tb_type type, const struct tb_gemm_params *p, const void *a, void *c);
+void sim_mirror(enum tb_type type, const struct tb_gemm_params *p, void *c);
 float sim_half_to_float(uint16_t bits);
 uint16_t sim_float_to_half(float x);
 float sim_bf16_to_float(uint16_t bits);

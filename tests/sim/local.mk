@@ -2,7 +2,8 @@
 # unmodified programs (libtileblas-sim.so, the preload library otherwise), and in test programs.
 check_LTLIBRARIES += libtbsimdev.la libtbsim.la libtileblas-sim.la
 libtbsimdev_la_CFLAGS = $(AM_CFLAGS)
-libtbsimdev_la_SOURCES = tests/sim/dev_sim.c tests/sim/dev_sim.h tests/sim/ref_gemm.c tests/sim/ref_gemm.inc
+libtbsimdev_la_SOURCES = tests/sim/dev_sim.c tests/sim/dev_sim.h tests/sim/ref_gemm.c tests/sim/ref_gemm.inc \
+	tests/sim/ref_triangle.c
 libtbsim_la_SOURCES =
 libtbsim_la_LIBADD = libtbcore.la libtbsimdev.la
 
@@ -36,7 +37,7 @@ tests_sim_test_clock_SOURCES = tests/sim/test_clock.c tests/sim/clock.c tests/si
 tests_sim_test_clock_LDADD = $(sim_libs)
 
 if HAVE_CRITERION
-sim_tests = tests/unit/test_plan tests/sim/test_exec tests/sim/test_detectors
+sim_tests = tests/unit/test_plan tests/sim/test_exec tests/sim/test_detectors tests/sim/test_level3
 check_PROGRAMS += $(sim_tests)
 TESTS += $(sim_tests)
 tests_unit_test_plan_CFLAGS = $(test_cflags)
@@ -44,9 +45,12 @@ tests_unit_test_plan_LDADD = $(test_libs)
 tests_sim_test_exec_SOURCES = tests/sim/test_exec.c $(sim_support)
 tests_sim_test_exec_CFLAGS = $(test_cflags)
 tests_sim_test_exec_LDADD = $(sim_libs) $(CRITERION_LIBS)
+tests_sim_test_level3_SOURCES = tests/sim/test_level3.c $(sim_support)
+tests_sim_test_level3_CFLAGS = $(test_cflags)
+tests_sim_test_level3_LDADD = $(sim_libs) $(CRITERION_LIBS)
 tests_sim_test_detectors_SOURCES = tests/sim/test_detectors.c $(sim_support)
 tests_sim_test_detectors_CFLAGS = $(test_cflags)
 tests_sim_test_detectors_LDADD = $(sim_libs) $(CRITERION_LIBS)
 endif
 EXTRA_DIST += tests/sim/pointers.sh tests/sim/verify.sh tests/sim/trace.sh tests/sim/timeline.py \
-	tests/sim/test_exec.c tests/sim/test_detectors.c $(sim_support)
+	tests/sim/test_exec.c tests/sim/test_detectors.c tests/sim/test_level3.c $(sim_support)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A product to be tried: operands between guard pages, filled with small whole
- * numbers so that every order of summation gives the same bits, and a plain
- * reference. */
+ * A call to be tried, of any level-3 routine: operands between guard pages, filled with small whole
+ * numbers so that every order of summation gives the same bits, and a plain reference. What a
+ * routine must not read is NaN: the other triangle, a diagonal that is one, the imaginary part of
+ * one that is real. A system of equations is made from its solution. */
 #ifndef TB_TEST_PRODUCT_H
 #define TB_TEST_PRODUCT_H
 
@@ -9,11 +10,14 @@
 #include <stdbool.h>
 
 struct spec {
+    enum tb_op op; /* TB_GEMM, if not said */
     enum tb_type ab, c;
     char ta, tb;
-    int64_t m, n, k;
+    char side, uplo, diag;
+    int64_t m, n, k; /* rank-k forms and gemmt: m as n */
     int64_t gap; /* rows between the columns that belong to nobody */
     double alpha, beta;
+    double alpha_im; /* complex types, where alpha is not real by definition */
     int64_t batch; /* 0 and 1: one product */
     bool lists;    /* matrices of a batch by list, else by stride */
     bool share_a;  /* one A for the whole batch */
@@ -30,6 +34,8 @@ struct product {
         char *map, *data, *copy; /* mapping with guards; first byte; what it held at the start */
         size_t map_bytes, bytes;
         int64_t ld, rows, cols, stride;
+        char part;       /* 'L', 'U': only that triangle counts */
+        bool unit, real; /* the diagonal is one, or real */
         const void **list;
         char *far; /* the program's memory on the device, or NULL */
     } x[3];        /* A, B, C */

@@ -86,14 +86,23 @@ static struct c64 c64_conj(struct c64 x, bool conj)
     return (struct c64){x.re, conj ? -x.im : x.im};
 }
 
+/* As the kernels do: a scalar that is real by value scales both parts apart. */
 static struct c64 c64_scale(const double s[2], struct c64 x)
 {
+    if (s[1] == 0)
+        return (struct c64){s[0] * x.re, s[0] * x.im};
     return (struct c64){s[0] * x.re - s[1] * x.im, s[0] * x.im + s[1] * x.re};
 }
 
 static struct c64 c64_plus(struct c64 x, struct c64 y)
 {
     return (struct c64){x.re + y.re, x.im + y.im};
+}
+
+static bool in_triangle(const struct tb_gemm_params *p, int64_t i, int64_t j)
+{
+    const int side = p->uplo & TB_KUPLO_SIDE;
+    return side == TB_KUPLO_LOWER ? i >= j : side != TB_KUPLO_UPPER || i <= j;
 }
 
 #define SAME(x)                 (x)
@@ -111,108 +120,116 @@ static struct c64 c64_plus(struct c64 x, struct c64 y)
         (sum).im += left.re * right.im + left.im * right.re;                                       \
     } while (0)
 
-#define NAME        gemm_f32
-#define IN          float
-#define OUT         float
-#define NUM         double
-#define LOAD        REAL
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       DOUBLE_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_f32
+#define IN                float
+#define OUT               float
+#define NUM               double
+#define LOAD              REAL
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             DOUBLE_SCALE
+#define PLUS              REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_f64
-#define IN          double
-#define OUT         double
-#define NUM         double
-#define LOAD        REAL
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       DOUBLE_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_f64
+#define IN                double
+#define OUT               double
+#define NUM               double
+#define LOAD              REAL
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             DOUBLE_SCALE
+#define PLUS              REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_c32
-#define IN          struct c32
-#define OUT         struct c32
-#define NUM         struct c64
-#define LOAD        c32_widen
-#define LOAD_OUT(x) c32_widen(x, false)
-#define STORE       c64_round
-#define ZERO        ((struct c64){0, 0})
-#define ADD_PRODUCT COMPLEX_PRODUCT
-#define SCALE       c64_scale
-#define PLUS        c64_plus
+#define NAME              gemm_c32
+#define IN                struct c32
+#define OUT               struct c32
+#define NUM               struct c64
+#define LOAD              c32_widen
+#define LOAD_OUT(x)       c32_widen(x, false)
+#define STORE             c64_round
+#define ZERO              ((struct c64){0, 0})
+#define ADD_PRODUCT       COMPLEX_PRODUCT
+#define SCALE             c64_scale
+#define PLUS              c64_plus
+#define DROP_IMAGINARY(x) ((x).im = 0)
 #include "ref_gemm.inc"
 
-#define NAME        gemm_c64
-#define IN          struct c64
-#define OUT         struct c64
-#define NUM         struct c64
-#define LOAD        c64_conj
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        ((struct c64){0, 0})
-#define ADD_PRODUCT COMPLEX_PRODUCT
-#define SCALE       c64_scale
-#define PLUS        c64_plus
+#define NAME              gemm_c64
+#define IN                struct c64
+#define OUT               struct c64
+#define NUM               struct c64
+#define LOAD              c64_conj
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              ((struct c64){0, 0})
+#define ADD_PRODUCT       COMPLEX_PRODUCT
+#define SCALE             c64_scale
+#define PLUS              c64_plus
+#define DROP_IMAGINARY(x) ((x).im = 0)
 #include "ref_gemm.inc"
 
-#define NAME        gemm_f16
-#define IN          uint16_t
-#define OUT         uint16_t
-#define NUM         float
-#define LOAD        HALF
-#define LOAD_OUT    sim_half_to_float
-#define STORE       sim_float_to_half
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       FLOAT_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_f16
+#define IN                uint16_t
+#define OUT               uint16_t
+#define NUM               float
+#define LOAD              HALF
+#define LOAD_OUT          sim_half_to_float
+#define STORE             sim_float_to_half
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             FLOAT_SCALE
+#define PLUS              REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_f16_f32
-#define IN          uint16_t
-#define OUT         float
-#define NUM         float
-#define LOAD        HALF
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       FLOAT_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_f16_f32
+#define IN                uint16_t
+#define OUT               float
+#define NUM               float
+#define LOAD              HALF
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             FLOAT_SCALE
+#define PLUS              REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_bf16
-#define IN          uint16_t
-#define OUT         uint16_t
-#define NUM         float
-#define LOAD        BF16
-#define LOAD_OUT    sim_bf16_to_float
-#define STORE       sim_float_to_bf16
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       FLOAT_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_bf16
+#define IN                uint16_t
+#define OUT               uint16_t
+#define NUM               float
+#define LOAD              BF16
+#define LOAD_OUT          sim_bf16_to_float
+#define STORE             sim_float_to_bf16
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             FLOAT_SCALE
+#define PLUS              REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
-#define NAME        gemm_bf16_f32
-#define IN          uint16_t
-#define OUT         float
-#define NUM         float
-#define LOAD        BF16
-#define LOAD_OUT    SAME
-#define STORE       SAME
-#define ZERO        0
-#define ADD_PRODUCT REAL_PRODUCT
-#define SCALE       FLOAT_SCALE
-#define PLUS        REAL_PLUS
+#define NAME              gemm_bf16_f32
+#define IN                uint16_t
+#define OUT               float
+#define NUM               float
+#define LOAD              BF16
+#define LOAD_OUT          SAME
+#define STORE             SAME
+#define ZERO              0
+#define ADD_PRODUCT       REAL_PRODUCT
+#define SCALE             FLOAT_SCALE
+#define PLUS              REAL_PLUS
+#define DROP_IMAGINARY(x) ((void)(x))
 #include "ref_gemm.inc"
 
 void sim_gemm(enum tb_type ab, enum tb_type c, const struct tb_gemm_params *p, const void *a,

@@ -775,8 +775,9 @@ static int alternatives(void)
     int n = 0;
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
-        n += row->ab == first->ab && row->c == first->c && row->ta == first->ta &&
-             row->tb == first->tb && row->family != TB_X3; /* which wants an area */
+        n += row->family != TB_TRI && row->family != TB_X3 /* which wants an area */ &&
+             row->ab == first->ab && row->c == first->c && row->ta == first->ta &&
+             row->tb == first->tb;
     }
     return n;
 }

@@ -349,13 +349,31 @@ static void operands_free(struct operands *o)
     matrix_free(&o->a), matrix_free(&o->b), matrix_free(&o->c), matrix_free(&o->old);
 }
 
+static bool in_rectangles; /* through fallback_rect(), as after a fault */
+
+/* A triangle in four parts, of which the diagonal crosses some; else whole columns, or rows. */
+static bool computed_in_rectangles(const struct tb_call *c)
+{
+    const bool rank = is_triangle(c->op);
+    const int64_t i = rank || c->side == 'R' ? (c->m + 2) / 3 : c->m;
+    const int64_t j = rank || c->side == 'L' ? c->n / 2 : c->n;
+    const struct tb_rect rects[] = {{.m = i, .n = j},
+                                    {.i0 = i, .m = c->m - i, .n = j},
+                                    {.j0 = j, .m = i, .n = c->n - j},
+                                    {.i0 = i, .j0 = j, .m = c->m - i, .n = c->n - j}};
+    bool ok = true;
+    for (int r = 0; r < 4; r++)
+        ok = fallback_rect(c, &rects[r]) && ok;
+    return ok;
+}
+
 static void run_case(struct tb_call c, int64_t pad)
 {
     if (c.op == TB_GEMMT || is_triangle(c.op))
         c.m = c.n;
     struct operands o = operands_make(&c, pad);
     struct tb_rect all = {.m = c.m, .n = c.n};
-    cr_assert(fallback_call(&c));
+    cr_assert(in_rectangles ? computed_in_rectangles(&c) : fallback_call(&c));
     check(&c, &all, &o.a, &o.b, &o.old, &o.c);
     operands_free(&o);
 }
@@ -418,6 +436,20 @@ Test(fallback_call, gemmt_around_the_block_edge, .timeout = 120)
         for (size_t t = 0; t < 4; t++)
             run_shape(call_make(TB_GEMMT, plain_types[t], plain_types[t], 0.5L, (wide)(t % 2)), n,
                       n, 3, 1);
+}
+
+/* What a fault leaves of the routines other than gemm. */
+Test(fallback_call, what_is_left_of_every_routine, .timeout = 120)
+{
+    static const int64_t sizes[] = {1, 2, 7, 33, 70};
+    in_rectangles = true;
+    for (int op = TB_GEMMT; op < TB_OPS; op++)
+        for (size_t t = 0; t < 4; t++)
+            for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+                if (exists((enum tb_op)op, plain_types[t]))
+                    run_shape(call_make((enum tb_op)op, plain_types[t], plain_types[t], 0.5L,
+                                        (wide)(i % 2)),
+                              sizes[i], sizes[(i + t) % 5], 3, (int64_t)(i % 3));
 }
 
 static const enum tb_type half_types[][2] = {

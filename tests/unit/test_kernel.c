@@ -21,6 +21,7 @@ Test(kernel, rows_are_consistent)
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
         cr_assert(row->threads % 32 == 0 && row->threads <= 1024, "%s", row->name);
+        cr_assert(row->smem >= 0 && row->smem <= 227 * 1024, "%s", row->name);
         for (int j = 0; j < i; j++)
             cr_assert(strcmp(kernel_row(j)->name, row->name) != 0, "%s twice", row->name);
         if (row->family == TB_PART) {
@@ -28,7 +29,9 @@ Test(kernel, rows_are_consistent)
                       row->name);
             continue;
         }
-        cr_assert(row->smem > 0 && row->smem <= 227 * 1024, "%s", row->name);
+        if (row->family == TB_TRI)
+            continue;
+        cr_assert(row->smem > 0, "%s", row->name);
         cr_assert(row->bm > 0 && row->bn > 0 && row->bk > 0 && row->blocks_sm > 0, "%s", row->name);
         cr_assert(row->rate > 0 && row->rate <= 100 && row->cc_min <= row->cc_max, "%s", row->name);
         const char *ops = strrchr(row->name, '_');
@@ -168,6 +171,61 @@ static const struct tb_kernel *first_sm90(void)
         if (kernel_row(i)->family == TB_SM90)
             return kernel_row(i);
     return NULL;
+}
+
+/* A product never gets a row for triangles, nor a triangle another row; only rows that can keep to
+ * a triangle of C are asked to. */
+Test(kernel, triangles)
+{
+    bool *const barred = calloc((size_t)kernel_count(), sizeof *barred);
+    for (int t = 0; t < TYPES; t++) {
+        const int plain =
+            kernel_choose(&h200, types[t].ab, types[t].c, false, false, 64, 64, 64, 1);
+        struct tb_gemm_params p = {.m = 64, .n = 64, .k = 64, .batch = 1, .uplo = TB_KUPLO_LOWER};
+        cr_assert_neq(kernel_row(plain)->family, TB_TRI);
+        const struct tb_kernel *fit = kernel_row(kernel_refit(&h200, plain, &p, NULL));
+        if (types[t].ab == TB_F16 || types[t].ab == TB_BF16)
+            cr_assert_null(fit); /* no routine asks for that */
+        else
+            cr_assert_eq(fit->family, TB_SIMT);
+        for (int mirror = 0; mirror < 2; mirror++) {
+            const int row = kernel_triangle(&turing, types[t].ab, mirror);
+            cr_assert_eq(row >= 0, types[t].ab != TB_F16 && types[t].ab != TB_BF16);
+            if (row < 0)
+                continue;
+            struct tb_launch launch;
+            p.m = 1000;
+            p.way = TB_WAY_RIGHT;
+            kernel_launch(kernel_row(row), &turing, &p, &launch);
+            cr_assert_eq(launch.grid[0],
+                         mirror ? 64 : (1000 + kernel_row(row)->bn - 1) / kernel_row(row)->bn);
+            cr_assert_eq(launch.way, p.way); /* what is asked for, not how */
+            cr_assert_eq(kernel_refit(&turing, row, &p, barred), row);
+            barred[row] = true;
+            cr_assert_eq(kernel_refit(&turing, row, &p, barred), -1);
+        }
+    }
+    free(barred);
+}
+
+/* Where a block may have the shared memory for it a triangle is a large one, and of every order up
+ * to that; never more than a block may have. */
+Test(kernel, triangles_are_large_where_they_fit)
+{
+    static const enum tb_type with[] = {TB_F32, TB_F64, TB_C32, TB_C64};
+    for (int t = 0; t < 4; t++) {
+        const struct tb_kernel *const large = kernel_row(kernel_triangle(&ada, with[t], false));
+        const struct tb_kernel *const small = kernel_row(kernel_triangle(&turing, with[t], false));
+        cr_assert_geq(large->bm, 128);
+        cr_assert_leq(large->smem + 64, ada.smem_block);
+        cr_assert_leq(small->smem + 64, turing.smem_block);
+        cr_assert_leq(small->bm, large->bm);
+        cr_assert_geq(small->bm, 16);
+        cr_assert_eq(large, kernel_row(kernel_triangle(&h200, with[t], false)));
+    }
+    struct tb_caps none = turing;
+    none.smem_block = 4096;
+    cr_assert_eq(kernel_triangle(&none, TB_F64, false), -1);
 }
 
 Test(kernel, tensor_cores_are_used_where_they_are)

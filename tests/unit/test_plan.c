@@ -524,14 +524,56 @@ Test(plan, small_products_of_a_batch_share_tiles)
     plan_free(&plan);
 }
 
+/* trsm and its relatives: a strip of the triangle has work for every lane as soon as it is there;
+ * of the triangle half is sent, of the other matrix each block once each way; nothing waits for
+ * what comes after it. */
+Test(plan, blocks_beside_a_triangle_go_side_by_side)
+{
+    static const enum tb_op ops[] = {TB_SYMM, TB_TRMM, TB_TRSM};
+    static const char *const sides[] = {"LU", "RL"};
+    const struct tb_caps caps = caps_of(0, 0);
+    for (int round = 0; round < 6; round++) {
+        struct tb_plan plan;
+        struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 4096, 4096, 0);
+        call.op = ops[round / 2];
+        call.side = sides[round % 2][0];
+        call.uplo = sides[round % 2][1];
+        call.diag = 'N';
+        cr_assert_eq(plan_build(&call, &caps, (size_t)1 << 34, &plan), TB_OK);
+        cr_expect_gt(plan.est_ns, 0);
+        int strips = 0, lanes = 0, blocks = 0;
+        for (int32_t i = 0; i < plan.count; i++) {
+            const struct tb_step *step = plan_step(&plan, i);
+            for (int w = 0; w < TB_STEP_WAITS; w++)
+                cr_assert_lt(step->waits_on[w], i);
+            strips += step->kind == TB_UPLOAD_A;
+            blocks += step->kind == TB_DOWNLOAD;
+            if (step->kind == TB_COMPUTE && strips == 1)
+                lanes |= 1 << step->lane;
+            if (step->kind == TB_COMPUTE && step->action == TB_TRIANGLE_OF)
+                cr_expect_leq(step->k, 256);
+        }
+        const double half = 8.0 * 4096 * 4097 / 2, other = 8.0 * 4096 * 4096;
+        cr_expect_eq(lanes, (1 << TB_PLAN_LANES) - 1, "round %d: lanes %x", round, lanes);
+        cr_expect_geq(blocks, 2 * TB_PLAN_LANES);
+        cr_expect_leq(plan.bytes_in, half * 1.15 + (call.op == TB_SYMM ? 2 : 1) * other);
+        cr_expect_float_eq(plan.bytes_out, other, 1);
+        plan_free(&plan);
+    }
+}
+
 Test(plan, refusals)
 {
     const struct tb_caps caps = caps_of(0, 0);
     struct tb_plan plan;
     struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 100, 100, 100);
     cr_expect_eq(plan_build(&call, &caps, 1000, &plan), TB_NO_MEMORY);
-    call.op = TB_TRSM;
+    call.op = TB_TRSM; /* not with an operand on the device */
+    call.side = 'L';
+    call.uplo = 'U';
+    call.where[0] = TB_DEVICE;
     cr_expect_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_NO_KERNEL);
+    call.where[0] = TB_HOST_PAGEABLE;
     call.op = TB_GEMM;
     call.k = 0;
     cr_expect_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_NO_KERNEL);

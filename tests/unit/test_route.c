@@ -64,6 +64,40 @@ Test(route, states_of_the_device)
     cr_assert_not(route_is_final(TB_WHY_NO_KERNEL));
 }
 
+static struct tb_call other(enum tb_op op, enum tb_type type, int64_t m, int64_t n, int64_t k)
+{
+    struct tb_call call = gemm(type, m, n, k);
+    const bool rank = op == TB_SYRK || op == TB_SYR2K;
+    call.op = op;
+    call.side = rank ? 0 : 'L';
+    call.uplo = 'L';
+    call.diag = 'N';
+    return call;
+}
+
+/* The winners of the other routines, by a wide margin where the device won; and a long triangle
+ * costs its time however narrow the other matrix is. */
+Test(route, other_routines)
+{
+    static const enum tb_op ops[] = {TB_SYRK, TB_SYR2K, TB_SYMM, TB_TRMM, TB_TRSM};
+    static const enum tb_type with[] = {TB_F32, TB_F64, TB_C32, TB_C64};
+    for (int t = 0; t < 4; t++)
+        for (int o = 0; o < 5; o++)
+            for (int threads = 1; threads <= 16; threads += 15) {
+                const struct tb_facts f = facts(TB_DEVICE_READY, threads);
+                const struct tb_call large = other(ops[o], with[t], 4096, 4096, 4096);
+                const struct tb_call small = other(ops[o], with[t], 160, 160, 160);
+                cr_expect_eq(route_choose(&large, &f, &automatic).where, TB_ON_GPU, "%d %d", t, o);
+                cr_expect(threads == 1 || route_choose(&small, &f, &automatic).where == TB_ON_CPU,
+                          "%d %d", t, o);
+            }
+    const struct tb_facts f = facts(TB_DEVICE_READY, 16);
+    const struct tb_call narrow = other(TB_TRSM, TB_F64, 8192, 8, 0);
+    const struct tb_call wide = other(TB_SYMM, TB_F64, 8192, 8, 0);
+    cr_assert_gt(route_gpu_ns(&narrow, &f), route_gpu_ns(&wide, &f) + 8192 * 400.0);
+    cr_assert_eq(route_choose(&narrow, &f, &automatic).where, TB_ON_CPU);
+}
+
 Test(route, forced)
 {
     const struct tb_conf cpu = {.route = TB_ROUTE_CPU}, gpu = {.route = TB_ROUTE_GPU};

@@ -102,19 +102,30 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 /* --- the estimate of time, in clocks of a multiprocessor ---
  */
 
-/* Products per clock of a row whose rate is 100: what the best row of 16-bit types was seen to
- * reach. Rows of other types are compared with each other only. */
-#define MADS_PER_CLOCK     1680.0
+/* Products per clock and multiprocessor of a row whose rate is 100, as an H200 was seen to reach
+ * them: plain rows, and the best row of the 16-bit types. */
+static double mads_of(const struct tb_kernel *row)
+{
+    static const double plain[TB_TYPES] = {[TB_F16] = 1680, [TB_BF16] = 1680, [TB_F32] = 91,
+                                           [TB_F64] = 44,   [TB_C32] = 20.7,  [TB_C64] = 11};
+    return plain[row->ab];
+}
+
+/* A step of a plain row takes at least so long, however few blocks share the multiprocessor: its
+ * loads, its barrier, and what goes through shared memory for a tile whose sums have so many bytes
+ * (fitted to 119 times, perf/NOTES.md). */
+#define CLOCKS_STEP(SUMS)    (930.0 + 0.01 * (SUMS))
+#define CLOCKS_STEP_64(SUMS) (1100.0 + 0.01 * (SUMS))
 
 /* Costs of the tensor-core rows, fitted to what an H200 took for 80 shapes (perf/NOTES.md): a
  * launch, more where blocks come in pairs; the way out of a tile, alone on its multiprocessor or
  * not; dividing k and adding up. */
-#define CLOCKS_START       4800.0
-#define CLOCKS_PAIR        1760.0
-#define CLOCKS_OUT         2690.0
-#define CLOCKS_OUT_OF_2    1480.0
-#define CLOCKS_OUT_SM80    9000.0
-#define CLOCKS_SUM(BM, BN) (4400.0 + 0.425 * (BM) * (BN))
+#define CLOCKS_START         4800.0
+#define CLOCKS_PAIR          1760.0
+#define CLOCKS_OUT           2690.0
+#define CLOCKS_OUT_OF_2      1480.0
+#define CLOCKS_OUT_SM80      9000.0
+#define CLOCKS_SUM(BM, BN)   (4400.0 + 0.425 * (BM) * (BN))
 
 struct size {
     int64_t m, n, k, batch;
@@ -129,16 +140,20 @@ static double share_of(double tiles, double slots)
     return (double)ceil_div((int64_t)tiles, (int64_t)slots);
 }
 
-/* A multiprocessor with fewer tiles than are meant to share it hides less latency: what is
- * missing of the set counts a third. k is padded to whole steps; 16 more stand for the start and
- * the end of a tile. */
+/* The tiles of a multiprocessor, those beyond the ones that share it in rounds, are bound by
+ * arithmetic or, where they are few, by how long a step takes. k is padded to whole steps; two more
+ * stand for the start and the end of a tile. */
 static double estimate_simt(const struct tb_kernel *row, int sms, const struct size *x)
 {
-    double share = share_of(tile_count(row, x->m, x->n, x->batch), sms);
-    if (share < row->blocks_sm)
-        share += (row->blocks_sm - share) / 3;
-    const double steps = (double)ceil_div(x->k, row->bk) * row->bk + 16;
-    return CLOCKS_START + share * row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
+    const double tiles = tile_count(row, x->m, x->n, x->batch), area = row->bm * row->bn;
+    const bool fp64 = row->ab == TB_F64 || row->ab == TB_C64;
+    const double sums = area * (row->ab == TB_C64                        ? 16
+                                : row->ab == TB_C32 || row->ab == TB_F64 ? 8
+                                                                         : 4);
+    const double least = share_of(tiles, (double)sms * row->blocks_sm) *
+                         (fp64 ? CLOCKS_STEP_64(sums) : CLOCKS_STEP(sums));
+    const double step = share_of(tiles, sms) * area * row->bk / mads_of(row) * 100 / row->rate;
+    return CLOCKS_START + (step > least ? step : least) * ((double)ceil_div(x->k, row->bk) + 2);
 }
 
 /* Blocks that share one tile of C and divide k, where tiles alone would leave most of the device
@@ -168,7 +183,7 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
     const double alone = share_of(blocks, sms);
     const double sharing = alone < row->blocks_sm ? alone : row->blocks_sm;
     const double steps = (double)ceil_div(ceil_div(x->k, row->bk), split) * row->bk;
-    const double clocks = row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
+    const double clocks = row->bm * row->bn * steps / mads_of(row) * 100 / row->rate;
     const double out = row->family == TB_SM80 ? CLOCKS_OUT_SM80
                        : row->blocks_sm > 1   ? CLOCKS_OUT_OF_2
                                               : CLOCKS_OUT;
@@ -223,8 +238,9 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
     const double sms = caps->sms > 0 ? caps->sms : 1;
     if (row < 0)
         return 0;
-    const double least = (double)m * (double)n * (double)k * (double)batch / sms / MADS_PER_CLOCK;
-    /* The launch is a cost of its own, and clocks are true for the 16-bit rows only. */
+    const double least =
+        (double)m * (double)n * (double)k * (double)batch / sms / mads_of(&rows[row]);
+    /* The launch is a cost of its own. */
     const double share = least / (estimate(&rows[row], caps, &x) - CLOCKS_START);
     return share < 1 ? share : 1;
 }

@@ -29,4 +29,5 @@ template <class E> constexpr int resident(int blocks)
     }
 #define KERNEL_SM80(...)
 #define KERNEL_SM90(...)
+#define KERNEL_DMMA(...)
 #include "kernels.def"

@@ -12,5 +12,6 @@
     {                                                                                              \
         tb::gemm_sm80<tb::AB, tb::C, TA, TB, BM, BN, STAGES>::run(p);                              \
     }
+#define KERNEL_DMMA(...)
 #include "kernels.def"
 #endif

@@ -13,5 +13,6 @@
     {                                                                                              \
         tb::gemm_sm90<tb::AB, tb::C, TA, TB, BM, BN, STAGES, PAIR>::run(p, &map_a, &map_b, &map_c);    \
     }
+#define KERNEL_DMMA(...)
 #include "kernels.def"
 #endif

@@ -25,4 +25,10 @@
 #define TB_SM80_BYTES(BM, BN, STAGES) ((STAGES) * ((BM) + (BN)) * 128)
 #define TB_SM80_THREADS(BM, BN)       ((BM) / 64 * ((BN) / 64) * 32)
 
+/* The family of FP64 tensor cores: a ring like it, with 128 bytes of k a line; a warp for each WM x WN of
+ * the tile. */
+#define TB_DMMA_BK(ELEM)                (128 / (ELEM))
+#define TB_DMMA_BYTES(BM, BN, STAGES)   ((STAGES) * ((BM) + (BN)) * 128)
+#define TB_DMMA_THREADS(BM, BN, WM, WN) ((BM) / (WM) * ((BN) / (WN)) * 32)
+
 #endif

@@ -21,7 +21,7 @@ enum tb_image {
 
 /* How a row computes, and with it what it needs of the operands (kernel_accepts) and how it is
  * launched (kernel_launch, kernel_maps). */
-enum tb_family { TB_SIMT, TB_SM80, TB_SM90 };
+enum tb_family { TB_SIMT, TB_SM80, TB_SM90, TB_DMMA };
 
 struct tb_kernel {
     const char *name; /* symbol in its image */
@@ -35,7 +35,9 @@ struct tb_kernel {
     int rate;           /* speed per flop on full tiles, 100 = the best row of its types */
     int cc_min, cc_max; /* compute capability * 10 it runs on */
     enum tb_family family;
-    int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1 */
+    /* sm_90: 2 where blocks come in pairs, whose tiles are neighbours in n, else 1. dmma: the
+     * groups of warps in a block that divide k. Else 1. */
+    int pair;
 };
 
 /* A launch: blocks, how many of them form a cluster (1: no clusters), and what goes into

@@ -32,4 +32,5 @@ template <class E> constexpr int resident(int blocks)
 #define KERNEL_X3(...)
 #define KERNEL_PART(...)
 #define KERNEL_TRI(...)
+#define KERNEL_DMMA(...)
 #include "kernels.def"

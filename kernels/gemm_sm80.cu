@@ -15,5 +15,6 @@
 #define KERNEL_X3(...)
 #define KERNEL_PART(...)
 #define KERNEL_TRI(...)
+#define KERNEL_DMMA(...)
 #include "kernels.def"
 #endif

@@ -13,11 +13,12 @@ x3_sources = $(srcdir)/kernels/gemm_x3.cu $(srcdir)/kernels/gemm_x3.cuh $(srcdir
 sm80_sources = $(kernel_sources) $(srcdir)/kernels/gemm_sm80.cuh
 tri_sources = $(srcdir)/kernels/tri.cu $(srcdir)/kernels/tri.cuh $(srcdir)/kernels/elem.cuh \
 	$(srcdir)/kernels/smem.h $(srcdir)/kernels/kparams.h $(srcdir)/kernels/kernels.def
+dmma_sources = $(kernel_sources) $(srcdir)/kernels/gemm_dmma.cuh $(srcdir)/kernels/ptx.cuh
 NVCCFLAGS = -O3
 EXTRA_DIST += kernels/README.md kernels/gemm_simt.cu kernels/gemm_simt.cuh kernels/elem.cuh \
 	kernels/tile.cuh kernels/gemm_sm80.cu kernels/gemm_sm80.cuh kernels/gemm_sm90.cu \
-	kernels/gemm_sm90.cuh kernels/gemm_x3.cu kernels/gemm_x3.cuh kernels/ptx.cuh kernels/tri.cu kernels/tri.cuh \
-	kernels/images.S kernels/images.h
+	kernels/gemm_sm90.cuh kernels/gemm_x3.cu kernels/gemm_x3.cuh kernels/gemm_dmma.cu kernels/gemm_dmma.cuh \
+	kernels/ptx.cuh kernels/tri.cu kernels/tri.cuh kernels/images.S kernels/images.h
 
 if HAVE_CUDA
 simt_fatbins = kernels/F16.fatbin kernels/BF16.fatbin kernels/F32.fatbin kernels/F64.fatbin \
@@ -26,7 +27,8 @@ sm80_fatbins = kernels/F16_SM80.fatbin kernels/BF16_SM80.fatbin
 sm90_fatbins = kernels/F16_SM90.fatbin kernels/BF16_SM90.fatbin
 x3_fatbins = kernels/F32_SM90.fatbin
 tri_fatbins = kernels/F32_TRI.fatbin kernels/F64_TRI.fatbin kernels/C32_TRI.fatbin kernels/C64_TRI.fatbin
-fatbins = $(simt_fatbins) $(sm80_fatbins) $(sm90_fatbins) $(x3_fatbins) $(tri_fatbins)
+dmma_fatbins = kernels/F64_MMA.fatbin kernels/C64_MMA.fatbin
+fatbins = $(simt_fatbins) $(sm80_fatbins) $(sm90_fatbins) $(x3_fatbins) $(tri_fatbins) $(dmma_fatbins)
 CLEANFILES += $(fatbins) $(fatbins:=.ptxas)
 
 kernel_image = $(AM_V_GEN)$(MKDIR_P) kernels && $(NVCC) -std=c++17 $(NVCCFLAGS) $(TB_GENCODE) -fatbin \
@@ -45,6 +47,9 @@ $(sm90_fatbins): $(srcdir)/kernels/gemm_sm90.cu $(sm90_sources)
 $(x3_fatbins): $(srcdir)/kernels/gemm_x3.cu $(x3_sources)
 	$(kernel_image)
 
+$(dmma_fatbins): $(srcdir)/kernels/gemm_dmma.cu $(dmma_sources)
+	$(kernel_image)
+
 noinst_LTLIBRARIES += libtbimages.la
 libtbimages_la_SOURCES = kernels/images.S
 libtbimages_la_CCASFLAGS = $(AM_CCASFLAGS) -Wa,-Ikernels
@@ -55,7 +60,7 @@ $(libtbimages_la_OBJECTS): $(fatbins)
 check-spills: $(fatbins)
 	@for f in $(fatbins); do \
 	  test -s $$f.ptxas || { echo "$$f.ptxas is missing: rebuild $$f" >&2; exit 1; }; \
-	  case "$$f$(TB_GENCODE)" in *SM90*90a*|*SM80*code=sm_*) ;; *SM[89]0*) continue;; esac; \
+	  case "$$f$(TB_GENCODE)" in *SM90*90a*|*SM80*code=sm_*|*MMA*code=sm_[89]*|*MMA*code=sm_100*) ;; *SM[89]0*|*MMA*) continue;; esac; \
 	  grep -q 'bytes spill stores' $$f.ptxas || { echo "$$f.ptxas tells nothing of spills" >&2; exit 1; }; \
 	  ! grep -E '[1-9][0-9]* bytes spill|warning.*[Ss]pill|C75[0-9][0-9]' $$f.ptxas || { echo "$$f spills" >&2; exit 1; }; \
 	done; echo "no kernel spills registers"

@@ -38,5 +38,10 @@
  * barriers a stage. */
 #define TB_X3_STAGES(PLANES) ((PLANES) == 2 ? 5 : 3)
 #define TB_X3_BYTES(PLANES)  (TB_X3_STAGES(PLANES) * ((PLANES) * 16384 + 16) + 65536)
+/* The family of FP64 tensor cores: a ring like it, with 128 bytes of k a line; a warp for each WM x WN of
+ * the tile. */
+#define TB_DMMA_BK(ELEM)                (128 / (ELEM))
+#define TB_DMMA_BYTES(BM, BN, STAGES)   ((STAGES) * ((BM) + (BN)) * 128)
+#define TB_DMMA_THREADS(BM, BN, WM, WN) ((BM) / (WM) * ((BN) / (WN)) * 32)
 
 #endif

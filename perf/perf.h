@@ -147,9 +147,10 @@ struct data_error {
     double max, sum2;
     int64_t entries, bad; /* bad: not finite where the reference is, or the other way round */
 };
-/* What an entry should be, and the sum of magnitudes its error is measured by. */
+/* What an entry should be, and the sum of magnitudes its error is measured by, for either part where
+ * complex (of re: |Ar||Br| + |Ai||Bi|, of im: |Ar||Bi| + |Ai||Br|). */
 struct data_wanted {
-    long double value[2], size;
+    long double value[2], size[2];
 };
 void data_reference(struct data_wanted *out, const double *a, const double *b, int64_t k,
                     const double alpha[2], const double beta[2], const double c0[2],

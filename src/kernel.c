@@ -96,6 +96,24 @@ enum { FOLD_F16 = 1, FOLD_BF16 = 1, FOLD_F32 = 1, FOLD_F64 = 0, FOLD_C32 = 1, FO
      CC_MAX,                                                                                       \
      TB_TRI,                                                                                       \
      KIND},
+#define KERNEL_DMMA(NAME, AB, TA, TB, BM, BN, WM, WN, STAGES, GROUPS, BLOCKS_SM, RATE)             \
+    {#NAME,                                                                                        \
+     TB_IMAGE_##AB##_MMA,                                                                          \
+     TB_##AB,                                                                                      \
+     TB_##AB,                                                                                      \
+     TA,                                                                                           \
+     TB,                                                                                           \
+     BM,                                                                                           \
+     BN,                                                                                           \
+     TB_DMMA_BK(BYTES_##AB),                                                                       \
+     (GROUPS)*TB_DMMA_THREADS(BM, BN, WM, WN),                                                     \
+     (GROUPS)*TB_DMMA_BYTES(BM, BN, STAGES),                                                       \
+     BLOCKS_SM,                                                                                    \
+     RATE,                                                                                         \
+     80,                                                                                           \
+     109,                                                                                          \
+     TB_DMMA,                                                                                      \
+     GROUPS},
 static const struct tb_kernel rows[] = {
 #include "../kernels/kernels.def"
 };
@@ -105,6 +123,7 @@ static const struct tb_kernel rows[] = {
 #undef KERNEL_X3
 #undef KERNEL_PART
 #undef KERNEL_TRI
+#undef KERNEL_DMMA
 
 int kernel_count(void)
 {
@@ -129,33 +148,72 @@ static double tile_count(const struct tb_kernel *row, int64_t m, int64_t n, int6
 
 static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 {
-    /* A few bytes of static shared memory come on top (gemm_simt.cuh). */
-    return caps->cc >= row->cc_min && caps->cc <= row->cc_max && row->smem + 64 <= caps->smem_block;
+    /* Parts without FP64 for computing have its tensor cores too, slower than the plain way. */
+    if (row->family == TB_DMMA && caps->fp64_ratio > 4)
+        return false;
+    /* A few bytes of static shared memory come on top. */
+    return caps->cc >= row->cc_min && caps->cc <= row->cc_max &&
+           row->smem + 256 <= caps->smem_block;
+}
+
+static int bytes_of(enum tb_type type)
+{
+    static const int bytes[] = {
+        [TB_F16] = 2, [TB_BF16] = 2, [TB_F32] = 4, [TB_F64] = 8, [TB_C32] = 8, [TB_C64] = 16};
+    return bytes[type];
 }
 
 /* --- the estimate of time, in clocks of a multiprocessor ---
  */
 
-/* Products per clock of a row whose rate is 100: what the best row of 16-bit types was seen to
- * reach, and the best plain one of FP32. Rows of other types are compared with each other only. */
-#define MADS_PER_CLOCK     1680.0
-#define MADS_PER_CLOCK_F32 100.0
+/* FP32 on 16-bit planes: the launches, packing an element, a step of a tile, its way out. */
+#define CLOCKS_X3_START         38000.0
+#define CLOCKS_X3_PACK          0.0053
+#define CLOCKS_X3_STEP          1120.0
+#define CLOCKS_X3_OUT           6000.0
+
+/* Of the 128 real products a clock that FP64 tensor cores can do. */
+#define DMMA_PER_CLOCK 107.0
+
+/* Products per clock and multiprocessor of a row whose rate is 100, as an H200 was seen to reach
+ * them: rows of FP64 tensor cores, plain rows, and the best row of the 16-bit types. */
+static double mads_of(const struct tb_kernel *row)
+{
+    static const double plain[TB_TYPES] = {[TB_F16] = 1680, [TB_BF16] = 1680, [TB_F32] = 91,
+                                           [TB_F64] = 44,   [TB_C32] = 20.7,  [TB_C64] = 11};
+    if (row->family == TB_DMMA)
+        return DMMA_PER_CLOCK / (row->ab == TB_C64 ? 4 : 1);
+    if (row->family == TB_X3)
+        return TB_X3_TILE * TB_X3_TILE * TB_X3_STEP / CLOCKS_X3_STEP;
+    return plain[row->ab];
+}
+
+/* A step of a plain row takes at least so long, however few blocks share the multiprocessor: its
+ * loads, its barrier, and what goes through shared memory for a tile whose sums have so many bytes
+ * (fitted to 119 times, perf/NOTES.md). */
+#define CLOCKS_STEP(SUMS)       (930.0 + 0.01 * (SUMS))
+#define CLOCKS_STEP_64(SUMS)    (1100.0 + 0.01 * (SUMS))
 
 /* Costs of the tensor-core rows, fitted to what an H200 took for 80 shapes (perf/NOTES.md): a
  * launch, more where blocks come in pairs; the way out of a tile, alone on its multiprocessor or
  * not; dividing k and adding up. */
-#define CLOCKS_START       4800.0
-#define CLOCKS_PAIR        1760.0
-#define CLOCKS_OUT         2690.0
-#define CLOCKS_OUT_OF_2    1480.0
-#define CLOCKS_OUT_SM80    9000.0
-#define CLOCKS_SUM(BM, BN) (4400.0 + 0.425 * (BM) * (BN))
+#define CLOCKS_START            4800.0
+#define CLOCKS_PAIR             1760.0
+#define CLOCKS_OUT              2690.0
+#define CLOCKS_OUT_OF_2         1480.0
+#define CLOCKS_OUT_SM80         9000.0
+#define CLOCKS_SUM(BM, BN)      (4400.0 + 0.425 * (BM) * (BN))
 
-/* FP32 on 16-bit planes: the launches, packing an element, a step of a tile, its way out. */
-#define CLOCKS_X3_START    38000.0
-#define CLOCKS_X3_PACK     0.0053
-#define CLOCKS_X3_STEP     1120.0
-#define CLOCKS_X3_OUT      6000.0
+/* Costs of the rows of FP64 tensor cores, fitted to 420 times of 54 shapes on an H200: a launch,
+ * beyond that of others; what one warp on each quarter of a multiprocessor takes more than two;
+ * bytes of memory a multiprocessor gets in a clock; the way out of a tile, and what dividing k
+ * costs, plus so much for each byte of its sums. */
+#define DMMA_START              1200.0
+#define DMMA_ALONE              1.54
+#define DMMA_MEMORY             22.0
+#define DMMA_OUT(SUMS)          (3300.0 + 0.061 * (SUMS))
+#define DMMA_SPLIT(SUMS, PARTS) (850.0 + 0.083 * (SUMS) + 17.0 * (PARTS))
+
 
 struct size {
     int64_t m, n, k, batch;
@@ -170,17 +228,20 @@ static double share_of(double tiles, double slots)
     return (double)ceil_div((int64_t)tiles, (int64_t)slots);
 }
 
-/* A multiprocessor with fewer tiles than are meant to share it hides less latency: what is
- * missing of the set counts a third. k is padded to whole steps; 16 more stand for the start and
- * the end of a tile. */
+/* The tiles of a multiprocessor, those beyond the ones that share it in rounds, are bound by
+ * arithmetic or, where they are few, by how long a step takes. k is padded to whole steps; two more
+ * stand for the start and the end of a tile. */
 static double estimate_simt(const struct tb_kernel *row, int sms, const struct size *x)
 {
-    double share = share_of(tile_count(row, x->m, x->n, x->batch), sms);
-    if (share < row->blocks_sm)
-        share += (row->blocks_sm - share) / 3;
-    const double steps = (double)ceil_div(x->k, row->bk) * row->bk + 16;
-    const double mads = row->ab == TB_F32 ? MADS_PER_CLOCK_F32 : MADS_PER_CLOCK;
-    return CLOCKS_START + share * row->bm * row->bn * steps / mads * 100 / row->rate;
+    const double tiles = tile_count(row, x->m, x->n, x->batch), area = row->bm * row->bn;
+    const bool fp64 = row->ab == TB_F64 || row->ab == TB_C64;
+    const double sums = area * (row->ab == TB_C64                        ? 16
+                                : row->ab == TB_C32 || row->ab == TB_F64 ? 8
+                                                                         : 4);
+    const double least = share_of(tiles, (double)sms * row->blocks_sm) *
+                         (fp64 ? CLOCKS_STEP_64(sums) : CLOCKS_STEP(sums));
+    const double step = share_of(tiles, sms) * area * row->bk / mads_of(row) * 100 / row->rate;
+    return CLOCKS_START + (step > least ? step : least) * ((double)ceil_div(x->k, row->bk) + 2);
 }
 
 /* Blocks that share one tile of C and divide k, where tiles alone would leave most of the device
@@ -210,7 +271,7 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
     const double alone = share_of(blocks, sms);
     const double sharing = alone < row->blocks_sm ? alone : row->blocks_sm;
     const double steps = (double)ceil_div(ceil_div(x->k, row->bk), split) * row->bk;
-    const double clocks = row->bm * row->bn * steps / MADS_PER_CLOCK * 100 / row->rate;
+    const double clocks = row->bm * row->bn * steps / mads_of(row) * 100 / row->rate;
     const double out = row->family == TB_SM80 ? CLOCKS_OUT_SM80
                        : row->blocks_sm > 1   ? CLOCKS_OUT_OF_2
                                               : CLOCKS_OUT;
@@ -226,12 +287,52 @@ static double estimate_x3(const struct tb_kernel *row, int sms, const struct siz
            rounds * ((double)ceil_div(x->k, row->bk) * CLOCKS_X3_STEP + CLOCKS_X3_OUT);
 }
 
+/* k is divided among `split` blocks and in each among its groups of warps. */
+static double dmma_clocks(const struct tb_kernel *row, int sms, const struct size *x, int split)
+{
+    const double bytes = bytes_of(row->ab), sums = row->bm * row->bn * bytes;
+    const double blocks = tile_count(row, x->m, x->n, x->batch) * split;
+    /* Clusters of four and more do not spread evenly. */
+    const double share = share_of(blocks, split > 2 ? 0.85 * sms : sms);
+    const double warps = (share < row->blocks_sm ? share : row->blocks_sm) * row->threads / 128.0;
+    const int parts = split * row->pair;
+    const double steps = (double)ceil_div(ceil_div(x->k, row->bk), parts) * row->pair * row->bk;
+    const double m = (double)x->m, n = (double)x->n, k = (double)x->k;
+    double compute = share * row->bm * row->bn * steps / mads_of(row) * 100 / row->rate;
+    if (warps < DMMA_ALONE)
+        compute *= DMMA_ALONE / warps;
+    const double memory = (double)x->batch * (m * k + k * n + m * n) * bytes / sms / DMMA_MEMORY;
+    return CLOCKS_START + DMMA_START + (compute > memory ? compute : memory) +
+           share_of(blocks, (double)sms * row->blocks_sm) *
+               (DMMA_OUT(sums) + (parts > 1 ? DMMA_SPLIT(sums, parts) : 0));
+}
+
+/* Blocks of a cluster that share a tile and divide k: a power of two up to 8, each with four steps
+ * at least, if all run at once; the sums need room in shared memory. */
+static int dmma_split(const struct tb_kernel *row, const struct tb_caps *caps, const struct size *x)
+{
+    const int sms = caps->sms > 0 ? caps->sms : 1;
+    const double tiles = tile_count(row, x->m, x->n, x->batch);
+    const double room = (double)sms * row->blocks_sm;
+    const int64_t steps = ceil_div(x->k, row->bk);
+    int best = 1;
+    if (caps->cc < 90 || row->bm * row->bn * bytes_of(row->ab) > row->smem / row->pair)
+        return 1;
+    for (int split = 2; split <= 8 && steps / (split * row->pair) >= 4; split *= 2)
+        if (tiles * split <= room * (split > 2 ? 0.85 : 1.0) &&
+            dmma_clocks(row, sms, x, split) < dmma_clocks(row, sms, x, best))
+            best = split;
+    return best;
+}
+
 static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
                        const struct size *x)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
     if (row->family == TB_X3)
         return estimate_x3(row, sms, x);
+    if (row->family == TB_DMMA)
+        return dmma_clocks(row, sms, x, dmma_split(row, caps, x));
     return row->family == TB_SIMT ? estimate_simt(row, sms, x) : estimate_mma(row, sms, x);
 }
 
@@ -241,13 +342,19 @@ static const int64_t side_most = INT32_MAX - 4096; /* coordinates, numbers of ti
 static bool suits(const struct tb_kernel *row, const struct tb_caps *caps, const struct size *x)
 {
     if (row->family != TB_X3)
-        return row->family != TB_PART;
+        return row->family != TB_PART && row->family != TB_TRI;
     return !caps->strict && x->k >= TB_X3_LEAST && x->m <= side_most && x->n <= side_most &&
            x->k <= side_most && x->batch <= side_most &&
            /* blocks of the packing grids */
            ((double)x->m + (double)x->n + 256) * ((double)x->k + 64) * (double)x->batch / 8192 <=
                (double)side_most &&
            tile_count(row, x->m, x->n, x->batch) * 2 <= (double)side_most;
+}
+
+/* Are its sums IEEE multiply-adds in the type of the call? */
+static bool is_plain(const struct tb_kernel *row)
+{
+    return row->family == TB_SIMT || row->family == TB_DMMA;
 }
 
 /* The best of the rows that `params` (NULL: operands as the planner lays them out) and `barred`
@@ -263,7 +370,7 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
             row->tb != like->tb || row->family == TB_TRI || !fits(row, caps) ||
             !suits(row, caps, x))
             continue;
-        if ((caps->strict && row->family != TB_SIMT) || (barred && barred[i]) ||
+        if ((caps->strict && !is_plain(row)) || (barred && barred[i]) ||
             (params && !kernel_accepts(row, params)))
             continue;
         const double time = estimate(row, caps, x);
@@ -283,13 +390,16 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
     return choose(caps, &like, &x, NULL, NULL);
 }
 
-/* Of the best row of FP32 that the device has: strict sums are a small share of it. */
-static double mads_f32(const struct tb_caps *caps)
+/* What the best row of those types does in a clock on that device: strict or not, since the rate of
+ * a profile is that of the best row. The 16-bit types' is Hopper's everywhere, and so is the rate.
+ */
+static double best_mads(const struct tb_caps *caps, enum tb_type ab, enum tb_type c)
 {
+    double best = 0;
     for (int i = 0; i < kernel_count(); i++)
-        if (rows[i].family == TB_X3 && fits(&rows[i], caps))
-            return TB_X3_TILE * TB_X3_TILE * TB_X3_STEP / CLOCKS_X3_STEP;
-    return MADS_PER_CLOCK_F32;
+        if (rows[i].ab == ab && rows[i].c == c && fits(&rows[i], caps) && mads_of(&rows[i]) > best)
+            best = mads_of(&rows[i]);
+    return best;
 }
 
 double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
@@ -300,9 +410,9 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
     const double sms = caps->sms > 0 ? caps->sms : 1;
     if (row < 0)
         return 0;
-    const double best = ab == TB_F32 ? mads_f32(caps) : MADS_PER_CLOCK;
-    const double least = (double)m * (double)n * (double)k * (double)batch / sms / best;
-    /* The launch is a cost of its own, and clocks are true for FP32 and the 16-bit rows only. */
+    const double least =
+        (double)m * (double)n * (double)k * (double)batch / sms / best_mads(caps, ab, c);
+    /* The launch is a cost of its own. */
     const double share = least / (estimate(&rows[row], caps, &x) - CLOCKS_START);
     return share < 1 ? share : 1;
 }
@@ -329,19 +439,12 @@ int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_pa
         return kernel;
     /* Plain arithmetic may have been asked for: it gives way to its like only. */
     struct tb_caps same = *caps;
-    same.strict = caps->strict || like->family == TB_SIMT;
+    same.strict = caps->strict || is_plain(like);
     return choose(&same, like, &x, params, barred);
 }
 
 /* --- launches ---
  */
-
-static int bytes_of(enum tb_type type)
-{
-    static const int bytes[] = {
-        [TB_F16] = 2, [TB_BF16] = 2, [TB_F32] = 4, [TB_F64] = 8, [TB_C32] = 8, [TB_C64] = 16};
-    return bytes[type];
-}
 
 /* What the tensor copy engine takes: addresses and pitches of whole 16 bytes, pitches below 2^40.
  */
@@ -392,6 +495,7 @@ static void simt_grid(const struct tb_kernel *kernel, const struct tb_gemm_param
 void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
                    const struct tb_gemm_params *params, struct tb_launch *out)
 {
+    const struct size x = {params->m, params->n, params->k, params->batch};
     *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
     if (kernel->family == TB_TRI) {
         const int64_t vectors = params->way & TB_WAY_RIGHT ? params->m : params->n;
@@ -404,9 +508,11 @@ void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
         const int products = kernel->ab == TB_C32 ? 2 : 1; /* that a step of k adds to a sum */
         out->way = tb_fold_every(params->k, products) / products - 1;
         simt_grid(kernel, params, out->grid);
+        if (kernel->family == TB_DMMA)
+            out->cluster = (unsigned)dmma_split(kernel, caps, &x);
+        out->grid[0] *= out->cluster; /* few tiles, where k is divided */
         return;
     }
-    const struct size x = {params->m, params->n, params->k, params->batch};
     const int sms = caps->sms > 0 ? caps->sms : 1;
     const int split = split_of(kernel, sms, &x);
     out->cluster = (unsigned)(kernel->pair > 1 ? kernel->pair : split);

@@ -25,6 +25,7 @@ enum tb_family {
     TB_SIMT,
     TB_SM80,
     TB_SM90,
+    TB_DMMA, /* FP64 tensor cores */
     TB_X3,   /* FP32 on 16-bit planes; launched as several parts, has no kernel of its own */
     TB_PART, /* such a part; serves no product alone, its types are TB_TYPES */
     TB_TRI
@@ -42,8 +43,10 @@ struct tb_kernel {
     int rate;           /* speed per flop on full tiles, 100 = the best row of its types */
     int cc_min, cc_max; /* compute capability * 10 it runs on */
     enum tb_family family;
-    int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1. TB_TRI: 1 where
-                 it mirrors; of the others a block takes `bn` rows or columns */
+    /* sm_90: 2 where blocks come in pairs, whose tiles are neighbours in n. dmma: the groups of
+     * warps in a block that divide k. TB_TRI: 1 where it mirrors; of the others a block takes `bn`
+     * rows or columns. Else 1. */
+    int pair;
 };
 
 /* A launch: blocks, how many of them form a cluster (1: no clusters), and what goes into

@@ -28,10 +28,10 @@ static const double builtin_cpu[TB_TYPES][TB_CREWS][TB_SHAPES] = {
     [TB_C64] = {{76, 30, 38, 27, 35, 60}, {619, 300, 350, 230, 55, 200}},
 };
 
-/* 132 multiprocessors at 1980 MHz, FP64 at half the rate of FP32. On compute capability 9.0 FP32
- * runs on the 16-bit tensor cores. */
+/* 132 multiprocessors at 1980 MHz, FP64 by Hopper's tensor cores; there FP32 runs on the 16-bit
+ * ones. */
 static const double builtin_gpu[TB_TYPES] = {[TB_F16] = 650e3, [TB_BF16] = 750e3, [TB_F32] = 45e3,
-                                             [TB_F64] = 23e3,  [TB_C32] = 43e3,   [TB_C64] = 22e3};
+                                             [TB_F64] = 44e3,  [TB_C32] = 43e3,   [TB_C64] = 44e3};
 static const double builtin_f32_of_90 = 215e3;
 
 void profile_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *out)
@@ -59,6 +59,8 @@ void profile_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *ou
     if (caps != NULL && caps->sms > 0) {
         size = (double)caps->sms / 132 * (caps->clock_mhz > 0 ? caps->clock_mhz / 1980.0 : 1);
         fp64 = caps->fp64_ratio > 0 ? 2.0 / caps->fp64_ratio : 1;
+        if (caps->cc != 90)
+            fp64 /= 2; /* not measured: the rate of plain units there */
     }
     for (int t = 0; t < TB_TYPES; t++)
         out->gpu_rate[t] = builtin_gpu[t] * size * (t == TB_F64 || t == TB_C64 ? fp64 : 1);

@@ -173,7 +173,7 @@ static int choice(void)
             const struct tb_call call = call_of(&row);
             const double flops = call_flops(&call);
             struct clock_machine machine = host;
-            machine.kernel = 22e3; /* the built-in rate */
+            machine.kernel = 44e3; /* the built-in rate */
             if (!plan_of(&row, &plan))
                 return 1;
             const struct clock_call one = {.plan = &plan, .flops = flops};

@@ -79,7 +79,9 @@ static void go_part(struct product *x, int i)
 {
     const struct tb_kernel *row = kernel_row(x->parts[i].row);
     const struct tb_launch *launch = &x->parts[i].launch;
-    void *args[] = {&x->p};
+    struct tb_gemm_params params = x->p;
+    void *args[] = {&params};
+    params.way = launch->way;
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                    .value.clusterDim = {launch->cluster, 1, 1}};
     const CUlaunchConfig config = {.gridDimX = launch->grid[0],

@@ -14,5 +14,7 @@
     {                                                                                              \
         tb::__VA_ARGS__(p);                                                                        \
     }
+#define KERNEL_TRI(...)
+#define KERNEL_DMMA(...)
 #include "kernels.def"
 #endif

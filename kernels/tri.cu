@@ -29,4 +29,7 @@ template <class E, int ORDER, int THREADS> struct choice<E, 2, ORDER, THREADS> {
     {                                                                                                    \
         choice<tb::AB, KIND, ORDER, THREADS>::run(p);                                                  \
     }
+#define KERNEL_X3(...)
+#define KERNEL_PART(...)
+#define KERNEL_DMMA(...)
 #include "kernels.def"

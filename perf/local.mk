@@ -3,7 +3,7 @@
 perf_common = perf/perf.h perf/data.c perf/gpu.c perf/table.c perf/cublas.c perf/limits.c
 perf_cases = perf/cases/crossover.txt perf/cases/host.txt perf/cases/kernel.txt \
 	perf/cases/quick-cpu.txt perf/cases/quick-gpu.txt
-perf_scripts = perf/compare.py perf/ladder-table.py perf/report.py perf/triton-matmul.py perf/quick.sh
+perf_scripts = perf/compare.py perf/ladder-table.py perf/report.py perf/timeline.py perf/triton-matmul.py perf/quick.sh
 
 EXTRA_PROGRAMS = perf/accuracy perf/ladder perf/sweep perf/tune
 check_PROGRAMS += perf/bench

@@ -911,6 +911,8 @@ static void job_run(struct tb_server *self, struct tb_job *job)
     if (status != TB_OK)
         engine_break(status);
     else
+        status = server_lanes(self, job->class);
+    if (status == TB_OK)
         status = pool_take(job->plan.bytes, job->class, &job->give_up, job_begun, job, &job->slab);
     if (status == TB_OK) {
         spans_open(&job->spans, self->stage[job->class][TB_LANE_IN].lane);
@@ -966,7 +968,7 @@ static struct tb_job *job_dequeue(struct tb_pool *pool)
 static void server_work(struct tb_server *self)
 {
     struct tb_pool *pool = pool_get();
-    enum tb_status status = server_open(self);
+    const enum tb_status status = tb_dev()->bind();
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         struct tb_job *const job = job_dequeue(pool);

@@ -292,26 +292,22 @@ static enum tb_status stage_open(struct tb_stage *stage, bool high_priority)
     return status == TB_OK ? tb_dev()->event_open(&stage->event[0]) : status; /* for the end */
 }
 
-static void server_close(struct tb_server *self)
+static void lanes_close(struct tb_server *self, enum tb_class class)
 {
-    for (int class = 0; class < TB_CLASSES; class ++)
-        for (int lane = 0; lane < TB_SERVER_LANES; lane++)
-            stage_close(&self->stage[class][lane]);
-    self->ready = false;
+    for (int lane = 0; lane < TB_SERVER_LANES; lane++)
+        stage_close(&self->stage[class][lane]);
 }
 
-enum tb_status server_open(struct tb_server *self)
+enum tb_status server_lanes(struct tb_server *self, enum tb_class class)
 {
-    if (self->ready)
+    enum tb_status status = TB_OK;
+    if (self->stage[class][0].lane)
         return TB_OK;
-    enum tb_status status = tb_dev()->bind();
     /* A brief call's products go in between the blocks of a long one's. */
-    for (int class = 0; class < TB_CLASSES; class ++)
-        for (int lane = 0; lane < TB_SERVER_LANES && status == TB_OK; lane++)
-            status = stage_open(&self->stage[class][lane], class == TB_BRIEF || lane >= TB_LANE_IN);
-    self->ready = status == TB_OK;
-    if (!self->ready)
-        server_close(self);
+    for (int lane = 0; lane < TB_SERVER_LANES && status == TB_OK; lane++)
+        status = stage_open(&self->stage[class][lane], class == TB_BRIEF || lane >= TB_LANE_IN);
+    if (status != TB_OK)
+        lanes_close(self, class);
     return status;
 }
 
@@ -611,8 +607,8 @@ void pool_close(void)
         if (p->copier[i].state == TB_COPIER_UP)
             copier_close(&p->copier[i]);
     for (int i = 0; i < TB_SERVERS_MAX; i++)
-        if (p->server[i].ready)
-            server_close(&p->server[i]);
+        for (int class = 0; class < TB_CLASSES; class ++)
+            lanes_close(&p->server[i], (enum tb_class) class);
     for (int i = 0; i < TB_SLABS_MAX; i++)
         if (p->slab[i].bytes)
             tb_dev()->free(p->slab[i].base);

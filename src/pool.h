@@ -75,7 +75,7 @@ struct tb_stage {
 /* A service thread and its lanes, for calls of either class. */
 struct tb_server {
     pthread_t thread;
-    bool alive, ready;
+    bool alive;
     struct tb_stage stage[TB_CLASSES][TB_SERVER_LANES];
 };
 
@@ -139,11 +139,13 @@ enum tb_status pool_start(struct tb_pool *pool, void (*copy)(struct tb_copier *s
  * `serve` is the life of the thread. */
 bool pool_serve(struct tb_pool *pool, void (*serve)(struct tb_server *self));
 
-/* Opens lanes and events of a service thread, on it. Where that failed the thread retires (lock
- * held): its entry belongs to nobody then, and may be taken by the next. */
-enum tb_status server_open(struct tb_server *self);
+/* Opens the lanes of a service thread for calls of that class, on it, if they are not open. Few
+ * calls need both, and the device has few queues for all lanes. */
+enum tb_status server_lanes(struct tb_server *self, enum tb_class class);
 /* Records the next event of a lane; on the service thread. */
 enum tb_status stage_mark(struct tb_stage *stage, struct tb_event **out);
+/* The thread could not begin and ends: its entry belongs to nobody then, and may be taken by the
+ * next. Lock held. */
 void server_retire(struct tb_server *self);
 
 /* Opens the kit; on the thread of a caller that has taken it. */

@@ -13,6 +13,9 @@ enum tb_kop { TB_KOP_N = 0, TB_KOP_T = 1, TB_KOP_R = 2, TB_KOP_C = 3 };
  * which tiles are taken one column after the other. */
 enum { TB_WAY_C_MAP = 1, TB_WAY_BAND = 8 };
 
+/* Flags (32 bits each) at the beginning of a workspace: blocks of a launch times warpgroups. */
+#define TB_WORK_FLAGS 4096
+
 /* C[i] = alpha op(A[i]) op(B[i]) + beta C[i], i < batch, column-major; leading dimensions and strides in
  * elements, addresses on the device with the alignment of one element at least. beta is never read
  * from C where beta_zero. alpha and beta: (re, im), in double for FP64 types and exactly representable in
@@ -27,6 +30,8 @@ struct tb_gemm_params {
     int32_t op_a, op_b; /* enum tb_kop */
     int32_t beta_zero;
     int32_t way; /* of the launch, for rows of the sm_90 family: TB_WAY_C_MAP, and the band above */
+    uint64_t scratch; /* 0, or an area of kernel_scratch() bytes, for rows that make use of one */
+    uint64_t work; /* of the launch: 0, or that area, whose flags are zero: tiles are divided (sm_90) */
 };
 
 #endif

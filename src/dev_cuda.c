@@ -736,6 +736,7 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
                                   const struct tb_gemm_params *params)
 {
     CUfunction fn = NULL;
+    const int asked = kernel;
     enum tb_status status = cuda_settle(&kernel, params, &fn);
     if (status != TB_OK)
         return status;
@@ -744,21 +745,24 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
     struct tb_launch launch;
     CUtensorMap maps[3];
     void *arguments[] = {&by_value, &maps[0], &maps[1], &maps[2]};
-    kernel_launch(row, &cuda.caps, params, &launch);
-    if (row->family == TB_SM90) {
-        struct tb_map wanted[3];
-        by_value.way = kernel_maps(row, params, wanted);
-        for (int i = 0; status == TB_OK && i < 3; i++)
-            status = cuda_map(&wanted[i], &maps[i]);
-        if (status != TB_OK)
-            return status;
-    }
-    if (launch.cluster == 1)
+    if (kernel != asked)
+        by_value.scratch = 0; /* its size is that of the other row */
+    kernel_launch(row, &cuda.caps, &by_value, &launch);
+    if (row->family != TB_SM90)
         return CU(cuLaunchKernel, fn, launch.grid[0], launch.grid[1], launch.grid[2],
                   (unsigned)row->threads, 1, 1, (unsigned)row->smem, cuda_stream(lane), arguments,
                   NULL);
-    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                 .value.clusterDim = {launch.cluster, 1, 1}};
+    struct tb_map wanted[3];
+    by_value.way = kernel_maps(row, params, wanted);
+    by_value.work = launch.scratch ? by_value.scratch : 0;
+    for (int i = 0; status == TB_OK && i < 3; i++)
+        status = cuda_map(&wanted[i], &maps[i]);
+    if (status != TB_OK)
+        return status;
+    CUlaunchAttribute attributes[] = {
+        {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+         .value.programmaticStreamSerializationAllowed = launch.early},
+        {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {launch.cluster, 1, 1}}};
     const CUlaunchConfig config = {.gridDimX = launch.grid[0],
                                    .gridDimY = launch.grid[1],
                                    .gridDimZ = launch.grid[2],
@@ -767,8 +771,8 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
                                    .blockDimZ = 1,
                                    .sharedMemBytes = (unsigned)row->smem,
                                    .hStream = cuda_stream(lane),
-                                   .attrs = &cluster,
-                                   .numAttrs = 1};
+                                   .attrs = attributes,
+                                   .numAttrs = launch.cluster > 1 ? 2 : 1};
     return CU(cuLaunchKernelEx, &config, fn, arguments, NULL);
 }
 

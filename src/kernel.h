@@ -38,10 +38,14 @@ struct tb_kernel {
     int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1 */
 };
 
-/* A launch: blocks, and how many of them form a cluster (1: no clusters). */
+/* A launch: blocks, and how many of them form a cluster (1: no clusters). `early`: it should begin
+ * while the launch before it in its lane ends, for which it waits itself. `scratch`: bytes of the
+ * area that it divides tiles with, or 0. */
 struct tb_launch {
     unsigned grid[3];
     unsigned cluster;
+    bool early;
+    size_t scratch;
 };
 
 /* A matrix as the tensor copy engine sees it: `sizes` in elements from the contiguous one on,
@@ -62,6 +66,10 @@ const struct tb_kernel *kernel_row(int i);
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
 
+/* The same for a launch that has the device for itself, and kernel_scratch() bytes of it. */
+int kernel_choose_alone(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
+                        bool tb, int64_t m, int64_t n, int64_t k, int64_t batch);
+
 /* The share of the speed of a row of rate 100 on full tiles that the row of kernel_choose() should
  * reach there, 0 to 1; 0: there is none. For the router. */
 double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
@@ -76,8 +84,26 @@ bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params 
 int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_params *params,
                  const bool *barred);
 
+/* The launch that should be fastest. One that shares tiles only where params->scratch is such an
+ * area. */
 void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
                    const struct tb_gemm_params *params, struct tb_launch *out);
+
+/* Bytes on the device that the fastest launch of the row needs beside the operands, by sizes alone;
+ * 0: none. The first kernel_zeroed() of them are zero before a launch, and after it. */
+size_t kernel_scratch(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                      const struct tb_gemm_params *params);
+size_t kernel_zeroed(const struct tb_kernel *kernel);
+
+/* Its two ways: whole tiles for each block or cluster; or the steps of k of the last tiles shared
+ * evenly by all blocks (false where the row cannot). */
+void kernel_launch_whole(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                         const struct tb_gemm_params *params, struct tb_launch *out);
+bool kernel_launch_shared(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                          const struct tb_gemm_params *params, struct tb_launch *out);
+
+/* No launch asks for more scratch on that device. */
+size_t kernel_scratch_most(const struct tb_caps *caps);
 
 /* The maps of A, B and C that a row of the sm_90 family takes behind the parameters, for operands
  * that it accepts; that of C is left out where C cannot have one. Returns what the launch has to

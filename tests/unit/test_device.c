@@ -68,7 +68,7 @@ __attribute__((weak)) void kernel_launch(const struct tb_kernel *kernel, const s
     (void)kernel;
     (void)caps;
     (void)params;
-    *out = (struct tb_launch){{1, 1, 1}, 1};
+    *out = (struct tb_launch){{1, 1, 1}, 1, 0};
 }
 __attribute__((weak)) int32_t kernel_maps(const struct tb_kernel *kernel,
                                           const struct tb_gemm_params *params,
@@ -807,6 +807,34 @@ static void maps(void)
     tb_dev()->lane_close(lane);
 }
 
+/* A launch that divides tiles does so in the area it is given, and with none is still a launch. */
+static void scratch(void)
+{
+    struct tb_gemm_params p = {.a = 0x100000,
+                               .b = 0x200000,
+                               .c = 0x300000,
+                               .m = 64,
+                               .n = 64,
+                               .k = 65536,
+                               .lda = 64,
+                               .ldb = 65536,
+                               .ldc = 64,
+                               .batch = 1,
+                               .alpha = {1, 0}};
+    struct tb_lane *lane;
+    check_ready("Fake GPU 0");
+    const int row =
+        kernel_choose_alone(device_caps(), TB_BF16, TB_BF16, false, false, p.m, p.n, p.k, p.batch);
+    CHECK(kernel_scratch(kernel_row(row), device_caps(), &p) > 0);
+    CHECK(tb_dev()->bind() == TB_OK && tb_dev()->lane_open(&lane, false) == TB_OK);
+    const int before = calls("cuMemAlloc");
+    CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+    p.scratch = 0x400000;
+    CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+    CHECK(calls("cuLaunchKernelEx") == 2 && calls("cuMemAlloc") == before);
+    tb_dev()->lane_close(lane);
+}
+
 static void image_refused(void)
 {
     CHECK(launch_row(0) == TB_NO_IMAGE && launch_row(0) == TB_NO_IMAGE);
@@ -934,6 +962,7 @@ static const struct test {
     {"demands_blocks", demands_too_much, .env = {"FAKE_CUDA_BLOCKS=0"}},
     {"demands_attribute", demands_too_much, .env = {"FAKE_CUDA_FAIL=cuFuncGetAttribute:500"}},
     {"maps", maps, .env = {NULL}},
+    {"scratch", scratch, .env = {NULL}},
     {"launch_faults", launch_faults, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:700"}},
     {"reset_by_program", reset_by_program, .env = {NULL}},
     {"sticky_error", sticky_error, .env = {"FAKE_CUDA_FAIL=cuEventQuery:700:2"}},

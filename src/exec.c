@@ -661,6 +661,16 @@ static bool asked_next(struct tb_job *job)
     return true;
 }
 
+/* The area of the kernel, as it expects it before its first launch. */
+static enum tb_status scratch_open(const struct tb_job *job, const struct tb_step *step,
+                                   struct tb_lane *lane)
+{
+    const struct tb_plan *plan = &job->plan;
+    if (plan->scratch_bytes == 0 || !step->first)
+        return TB_OK;
+    return tb_dev()->fill0(lane, job->slab->base + plan->scratch_offset, plan->scratch_zeroed);
+}
+
 static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, int32_t i)
 {
     const struct tb_dev_ops *dev = tb_dev();
@@ -679,7 +689,9 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
         struct trace_mark *const mark =
             lane_begins(lane, TRACE_KERNEL, number, step_name(step->kind), 0);
         atomic_store(&job->touched, true);
-        status = dev->launch(lane, job->plan.kernel, &params);
+        status = scratch_open(job, step, lane);
+        if (status == TB_OK)
+            status = dev->launch(lane, job->plan.kernel, &params);
         lane_ends(lane, mark);
     }
     job->state[i].launched = status == TB_OK;

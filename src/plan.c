@@ -744,6 +744,47 @@ static double estimate(const struct tb_call *call, const struct tb_caps *caps,
     return device > link ? device : link;
 }
 
+/* Tiles are computed beside each other: the row is to suit as many as there are lanes. */
+static int kernel_beside(const struct tb_call *call, const struct tb_caps *caps,
+                         const struct sizing *size)
+{
+    const double lanes = tile_count(call, size);
+    return kernel_choose(caps, call->ab, call->c_type, transposed(call->ta), transposed(call->tb),
+                         size->m, size->n, size->k,
+                         size->group * (lanes < TB_PLAN_LANES ? (int64_t)lanes : TB_PLAN_LANES));
+}
+
+/* A tile that is the only one has the device for itself: the row may divide it among all of it, in
+ * an area that has to fit into `room`. False: nothing of that. */
+static bool kernel_settle_alone(const struct tb_call *call, const struct tb_caps *caps,
+                                const struct sizing *size, double room, struct tb_plan *plan)
+{
+    struct tb_gemm_params params = {.m = size->m, .n = size->n, .k = size->k, .batch = size->group};
+    if (tile_count(call, size) > 1)
+        return false;
+    plan->kernel =
+        kernel_choose_alone(caps, call->ab, call->c_type, transposed(call->ta),
+                            transposed(call->tb), size->m, size->n, size->k, size->group);
+    if (plan->kernel < 0)
+        return false;
+    const struct tb_kernel *row = kernel_row(plan->kernel);
+    const size_t most = kernel_scratch(row, caps, &params);
+    params.k = call->k % size->k; /* the last part of k */
+    const size_t last = params.k > 0 ? kernel_scratch(row, caps, &params) : 0;
+    plan->scratch_bytes = most > last ? most : last;
+    if ((double)plan->scratch_bytes + 256 > room)
+        plan->scratch_bytes = 0;
+    plan->scratch_zeroed = kernel_zeroed(row);
+    return plan->scratch_bytes > 0;
+}
+
+/* Behind the operands. */
+static void scratch_lay(struct tb_plan *plan)
+{
+    plan->scratch_offset = round_up(plan->bytes, 256);
+    plan->bytes = plan->scratch_offset + plan->scratch_bytes;
+}
+
 enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps, size_t memory,
                           struct tb_plan *plan)
 {
@@ -770,16 +811,17 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     if (!plan->whole && !size_stream(call, caps, plan, (double)memory, &size))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
-    /* Tiles are computed beside each other: the row is to suit as many as there are lanes. */
-    const double lanes = tile_count(call, &size);
-    plan->kernel = kernel_choose(
-        caps, call->ab, call->c_type, transposed(call->ta), transposed(call->tb), size.m, size.n,
-        size.k, size.group * (lanes < TB_PLAN_LANES ? (int64_t)lanes : TB_PLAN_LANES));
+    const double room = (double)memory - sizing_bytes(call, plan, &size);
+    const bool alone = kernel_settle_alone(call, caps, &size, room, plan);
+    if (!alone)
+        plan->kernel = kernel_beside(call, caps, &size);
     if (plan->kernel < 0)
         return TB_NO_KERNEL;
     enum tb_status status = layout(call, &size, plan);
     if (status != TB_OK)
         return status;
+    if (alone)
+        scratch_lay(plan);
 
     plan->ahead = panels ? max64(plan->tiles_k / 4, 1) : 0;
     const double tiles = tile_count(call, &size);
@@ -795,7 +837,8 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     }
     steps_single(&walk);
     plan->est_ns = estimate(call, caps, plan);
-    plan->on_caller = !resident && caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
+    plan->on_caller = !resident && caps->inline_calls && plan->scratch_bytes == 0 &&
+                      plan->bytes <= TB_INLINE_BYTES;
     return TB_OK;
 }
 

@@ -58,10 +58,13 @@ struct tb_plan {
     size_t bytes;               /* of the workspace */
     size_t chunk;               /* no piece is larger */
     int kernel;                 /* row of kernels.def */
-    bool a_shared, b_shared;    /* one matrix for the whole batch */
-    bool on_caller;             /* small, and the device allows the caller's own thread */
+    /* An area for the launches of the only tile, or 0 bytes; so much of it is zero before the
+     * first. */
+    size_t scratch_offset, scratch_bytes, scratch_zeroed;
+    bool a_shared, b_shared; /* one matrix for the whole batch */
+    bool on_caller;          /* small, and the device allows the caller's own thread */
     double bytes_in, bytes_out;
-    double est_ns; /* alone, by the built-in rates: the longest of link in, device, link out */
+    double est_ns;  /* alone, by the built-in rates: the longest of link in, device, link out */
     int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */
     int32_t count;
     struct tb_step *many; /* the steps, or NULL where `few` holds them */

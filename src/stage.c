@@ -177,6 +177,7 @@ struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_p
         .ldb = pitch_elems(plan, TB_B, rows_b),
         .ldc = pitch_elems(plan, TB_C, c->rows),
         .batch = c->items,
+        .scratch = plan->scratch_bytes ? base + plan->scratch_offset : 0,
         .op_a = op_of(call, call->ta),
         .op_b = op_of(call, call->tb),
     };

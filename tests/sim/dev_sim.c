@@ -96,6 +96,7 @@ static struct {
     int64_t tile, chunk;
     int order;
     size_t memory;
+    struct tb_caps caps; /* as open() told them */
     uint64_t random, seed;
     tb_dptr next_base;
     struct block *blocks;
@@ -436,6 +437,23 @@ static void plant(const struct block *c, size_t *bytes_a)
         *bytes_a += (size_t)1 << 40;
 }
 
+/* The area beside the operands: there, as it is to be before a launch, and full of junk after it.
+ */
+static void use_scratch(struct tb_lane *lane, const struct tb_kernel *row,
+                        const struct tb_gemm_params *p)
+{
+    const size_t bytes = p->scratch ? kernel_scratch(row, &sim.caps, p) : 0;
+    if (bytes == 0)
+        return;
+    struct block *block = block_of(p->scratch, bytes, "kernel, scratch");
+    ledger(lane, block, p->scratch, bytes, 0, 0, true, "kernel, scratch");
+    const size_t zeroed = kernel_zeroed(row);
+    for (size_t i = 0; i < zeroed; i++)
+        if (host_of(block, p->scratch)[i] != 0)
+            violation("kernel, scratch: byte %zu is not zero", i);
+    memset(host_of(block, p->scratch) + zeroed, 0xA5, bytes - zeroed);
+}
+
 static void run_launch(struct tb_lane *lane, const struct op *op)
 {
     struct tb_gemm_params p = op->params;
@@ -446,6 +464,7 @@ static void run_launch(struct tb_lane *lane, const struct op *op)
     const size_t in_c = span(p.m, p.n, p.ldc, p.stride_c, p.batch, row->c);
     struct block *c = block_of(p.c, in_c, "kernel, C");
     plant(c, &in_a);
+    use_scratch(lane, row, &p);
     struct block *a = block_of(p.a, in_a, "kernel, A"), *b = block_of(p.b, in_b, "kernel, B");
     const size_t elem = call_elem_bytes(row->ab), elem_c = call_elem_bytes(row->c);
     ledger(lane, a, p.a, in_a, 0, 0, false, "kernel, A");
@@ -645,6 +664,7 @@ static enum tb_status sim_open(int ordinal, struct tb_caps *caps)
                              .tile = sim.tile,
                              .chunk = sim.chunk,
                              .order = sim.order};
+    sim.caps = *caps;
     return leave(TB_OK);
 }
 

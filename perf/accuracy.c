@@ -43,7 +43,7 @@ static struct {
     bool gpu, cublas, broken;
     char cublas_why[100];
     void *openblas;
-    gpu_ptr a, b, c;
+    gpu_ptr a, b, c, scratch;
     struct accuracy_provider list[PROVIDERS];
     int count;
     int64_t k;
@@ -159,6 +159,7 @@ static bool accuracy_on_gpu(struct accuracy_provider *p, void *c, size_t c_bytes
                                           .ldb = acc.k,
                                           .ldc = SIDE,
                                           .batch = 1,
+                                          .scratch = acc.scratch,
                                           .alpha = {1, 0},
                                           .beta_zero = 1};
     void *stream = acc.lane;
@@ -373,6 +374,14 @@ static void accuracy_type_run(void)
         }
 }
 
+/* What our launches may use beside the operands. */
+static bool accuracy_scratch(void)
+{
+    const size_t bytes = kernel_scratch_most(&acc.caps);
+    return GPU(cuMemAlloc_v2, &acc.scratch, bytes) &&
+           GPU(cuMemsetD8Async, acc.scratch, 0, bytes, acc.lane);
+}
+
 static void accuracy_open(void)
 {
     char why[200];
@@ -384,7 +393,7 @@ static void accuracy_open(void)
               dev->open(0, &acc.caps) == TB_OK && dev->bind() == TB_OK &&
               dev->lane_open(&acc.lane, false) == TB_OK && GPU(cuMemAlloc_v2, &acc.a, bytes) &&
               GPU(cuMemAlloc_v2, &acc.b, bytes) &&
-              GPU(cuMemAlloc_v2, &acc.c, (size_t)SIDE * SIDE * 16);
+              GPU(cuMemAlloc_v2, &acc.c, (size_t)SIDE * SIDE * 16) && accuracy_scratch();
     acc.cublas = acc.gpu && cublas_open(acc.lane, acc.cublas_why, sizeof acc.cublas_why);
 }
 

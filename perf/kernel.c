@@ -28,7 +28,8 @@ static struct {
     bool cublas;
     char cublas_why[120];
     void *gather;
-    gpu_ptr memory; /* all operand sets */
+    gpu_ptr memory;  /* all operand sets */
+    gpu_ptr scratch; /* for our launches */
     size_t bytes;
     gpu_ptr fetched;
     uint64_t seed;
@@ -65,7 +66,10 @@ bool kernel_open(struct perf_options *options, char *why, size_t bytes)
         return false;
     }
     void *stream = kernel.lane; /* what a lane of the CUDA device is */
-    if (!gpu_timer_open(&kernel.timer, stream) || !GPU(cuMemGetInfo_v2, &available, &total)) {
+    const size_t scratch = kernel_scratch_most(&kernel.caps);
+    if (!gpu_timer_open(&kernel.timer, stream) || !GPU(cuMemAlloc_v2, &kernel.scratch, scratch) ||
+        !GPU(cuMemsetD8Async, kernel.scratch, 0, scratch, stream) ||
+        !GPU(cuMemGetInfo_v2, &available, &total)) {
         snprintf(why, bytes, "%s", gpu_error());
         return false;
     }
@@ -160,6 +164,7 @@ static bool kernel_run(const struct kernel_job *job, struct kernel_provider *p, 
                                           .ldb = job->b_rows,
                                           .ldc = item->m,
                                           .batch = 1,
+                                          .scratch = kernel.scratch,
                                           .alpha = {job->alpha[0], job->alpha[1]},
                                           .beta = {job->beta[0], job->beta[1]},
                                           .op_a = (int32_t)(strchr(ops, item->trans[0]) - ops),
@@ -358,7 +363,7 @@ static int kernel_list(const struct kernel_job *job, const struct perf_options *
     const bool ta = item->trans[0] != 'n', tb = item->trans[1] != 'n';
     int n = 0;
     const int chosen =
-        kernel_choose(&kernel.caps, job->ab, job->c, ta, tb, item->m, item->n, item->k, 1);
+        kernel_choose_alone(&kernel.caps, job->ab, job->c, ta, tb, item->m, item->n, item->k, 1);
     struct kernel_provider *p = &out[n++];
     *p = (struct kernel_provider){.row = chosen < 0 ? KERNEL_MISSING : chosen};
     snprintf(p->name, sizeof p->name, "ours");

@@ -61,9 +61,9 @@ struct BF16 {
 };
 
 // Sums in FP32 are kept on two levels.
-template <class T> constexpr int fold_every = 0; // steps of k; 0: never
-template <> constexpr int fold_every<float> = TB_FOLD;
-template <> constexpr int fold_every<float2> = TB_FOLD / 2; // each step adds two products
+template <class T> constexpr bool folds = false;
+template <> constexpr bool folds<float> = true;
+template <> constexpr bool folds<float2> = true;
 
 __device__ inline void clear(float &x) { x = 0; }
 __device__ inline void clear(double &x) { x = 0; }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdint.h>
+#include "fold.h"
 #include "kparams.h"
 #include "order.h"
 #include "tile.cuh"
@@ -51,9 +52,8 @@ struct gemm_simt {
 
     static constexpr int LINE_A = TB_SMEM_LINE(BM, (int)sizeof(T)), LINE_B = TB_SMEM_LINE(BN, (int)sizeof(T));
     static constexpr int STAGE = BK * (LINE_A + LINE_B);
-    static constexpr int EVERY = fold_every<T>;
-    static constexpr bool FOLD = EVERY > 0;
-    static_assert(EVERY % BK == 0, "a fold falls between two steps");
+    static constexpr bool FOLD = folds<T>;
+    static_assert(TB_FOLD_LEAST / 2 % BK == 0, "a fold falls between two steps");
 
     // First entry of group `g` of this thread in the tile.
     static __device__ int row(int g)
@@ -195,8 +195,8 @@ struct gemm_simt {
             a.load(p.k - done);
             b.load(p.k - done);
             multiply(stages + now, acc);
-            if (FOLD && done % (FOLD ? EVERY : 1) == 0) {
-                fold(level, done > EVERY, acc);
+            if (FOLD && ((int32_t)done & p.way) == 0) {
+                fold(level, done - 1 > p.way, acc);
                 zero(acc);
             }
             now = STAGE - now;
@@ -207,7 +207,7 @@ struct gemm_simt {
 #endif
         }
         multiply(stages + now, acc);
-        if (FOLD && p.k > EVERY)
+        if (FOLD && p.k - 1 > p.way)
             unfold(level, acc);
         finish(p, kept, acc);
     }

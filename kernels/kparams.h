@@ -29,7 +29,8 @@ struct tb_gemm_params {
     double alpha[2], beta[2];
     int32_t op_a, op_b; /* enum tb_kop */
     int32_t beta_zero;
-    int32_t way; /* of the launch, for rows of the sm_90 family: TB_WAY_C_MAP, and the band above */
+    int32_t way; /* of the launch. Rows of the sm_90 family: TB_WAY_C_MAP, and the band above; plain rows: steps
+                    of k between two folds of the sums (fold.h), a power of two, less one */
     uint64_t scratch; /* 0, or an area of kernel_scratch() bytes, for rows that make use of one */
     uint64_t work; /* of the launch: 0, or that area, whose flags are zero: tiles are divided (sm_90) */
 };

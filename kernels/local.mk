@@ -1,7 +1,7 @@
 # The kernels: one fatbin per element type and family, put into the library by the assembler. What ptxas
 # says about registers and spills is kept beside each fatbin.
 kernel_sources = $(srcdir)/kernels/gemm_simt.cu $(srcdir)/kernels/gemm_simt.cuh \
-	$(srcdir)/kernels/elem.cuh $(srcdir)/kernels/tile.cuh $(srcdir)/kernels/smem.h \
+	$(srcdir)/kernels/elem.cuh $(srcdir)/kernels/tile.cuh $(srcdir)/kernels/smem.h $(srcdir)/kernels/fold.h \
 	$(srcdir)/kernels/kparams.h $(srcdir)/kernels/order.h $(srcdir)/kernels/kernels.def
 sm90_sources = $(srcdir)/kernels/gemm_sm90.cu $(srcdir)/kernels/gemm_sm90.cuh $(srcdir)/kernels/ptx.cuh \
 	$(srcdir)/kernels/elem.cuh $(srcdir)/kernels/smem.h $(srcdir)/kernels/kparams.h $(srcdir)/kernels/order.h \

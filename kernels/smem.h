@@ -8,11 +8,6 @@
  * what a warp stores while it transposes falls into different banks, for every element size. */
 #define TB_SMEM_LINE(WIDTH, ELEM) ((WIDTH) + 16 / (ELEM))
 
-/* Sums in FP32 are moved to a second level after at most this many products: so many steps of k, half as
- * many where a step adds two (complex). Chains of 256 had twice the error of OpenBLAS 0.3.21, which
- * keeps several sums, on positive data at k = 256 and 1024. */
-#define TB_FOLD 64
-
 /* FOLD: 1 where a second level is kept. */
 #define TB_SMEM_BYTES(BM, BN, BK, ELEM, FOLD)                                                      \
     ((ELEM) * (2 * (BK) * (TB_SMEM_LINE(BM, ELEM) + TB_SMEM_LINE(BN, ELEM)) + (FOLD) * (BM) * (BN)))

@@ -45,6 +45,8 @@ struct tb_dev_ops {
     enum tb_status (*lane_open)(struct tb_lane **out, bool high_priority);
     void (*lane_close)(struct tb_lane *lane);
     enum tb_status (*event_open)(struct tb_event **out);
+    /* An event that keeps when it was. */
+    enum tb_status (*timer_open)(struct tb_event **out);
     void (*event_close)(struct tb_event *event);
 
     enum tb_status (*h2d)(struct tb_lane *lane, tb_dptr dst, const void *src, struct tb_copy shape);
@@ -54,10 +56,10 @@ struct tb_dev_ops {
     enum tb_status (*launch)(struct tb_lane *lane, int kernel, const struct tb_gemm_params *params);
     enum tb_status (*record)(struct tb_event *event, struct tb_lane *lane);
     enum tb_status (*wait)(struct tb_lane *lane, struct tb_event *event);
-    /* Calls a function of the host as the lane gets there; it must not call the device. Not called
-     * once the device is lost. */
-    enum tb_status (*call)(struct tb_lane *lane, void (*fn)(void *), void *arg);
     enum tb_status (*sync)(struct tb_event *event); /* blocks this thread, without burning CPU */
+
+    /* The time between two timers, both over. */
+    enum tb_status (*elapsed)(struct tb_event *from, struct tb_event *to, double *ns);
 
     /* About the program's own memory: usable on any thread, whether or not a device is open, and
      * without bind(). Cheap, and nothing is loaded, where the program has no driver. */

@@ -375,7 +375,10 @@ static enum tb_where cuda_lookup(const struct tb_driver *driver, const void *ptr
         return TB_HOST_PINNED;
     if (type != CU_MEMORYTYPE_DEVICE)
         return TB_HOST_PAGEABLE;
-    return cuda.context && ordinal != cuda.device ? TB_DEVICE_FAR : TB_DEVICE;
+    /* In a context of the program's own the work on it is ordered by streams that ours do not see.
+     */
+    const bool far = ordinal != cuda.device || (*owner && *owner != cuda.context);
+    return cuda.context && far ? TB_DEVICE_FAR : TB_DEVICE;
 }
 
 /* The driver, if the program can have memory of it: not if it is not in this process. */
@@ -488,13 +491,22 @@ static void cuda_lane_close(struct tb_lane *lane)
         (void)CU(cuStreamDestroy, cuda_stream(lane));
 }
 
-static enum tb_status cuda_event_open(struct tb_event **out)
+static enum tb_status cuda_event_create(struct tb_event **out, unsigned flags)
 {
     CUevent event = NULL;
-    enum tb_status status =
-        CU(cuEventCreate, &event, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+    const enum tb_status status = CU(cuEventCreate, &event, flags);
     *out = (struct tb_event *)event;
     return status;
+}
+
+static enum tb_status cuda_event_open(struct tb_event **out)
+{
+    return cuda_event_create(out, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+}
+
+static enum tb_status cuda_timer_open(struct tb_event **out)
+{
+    return cuda_event_create(out, CU_EVENT_BLOCKING_SYNC);
 }
 
 static void cuda_event_close(struct tb_event *event)
@@ -513,9 +525,12 @@ static enum tb_status cuda_wait(struct tb_lane *lane, struct tb_event *event)
     return CU(cuStreamWaitEvent, cuda_stream(lane), cuda_event(event), CU_EVENT_WAIT_DEFAULT);
 }
 
-static enum tb_status cuda_call(struct tb_lane *lane, void (*fn)(void *), void *arg)
+static enum tb_status cuda_elapsed(struct tb_event *from, struct tb_event *to, double *ns)
 {
-    return CU(cuLaunchHostFunc, cuda_stream(lane), fn, arg);
+    float ms = 0;
+    const enum tb_status status = CU(cuEventElapsedTime, &ms, cuda_event(from), cuda_event(to));
+    *ns = (double)ms * 1e6;
+    return status;
 }
 
 static enum tb_status cuda_sync(struct tb_event *event)
@@ -748,6 +763,7 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
     if (kernel != asked)
         by_value.scratch = 0; /* its size is that of the other row */
     kernel_launch(row, &cuda.caps, &by_value, &launch);
+    by_value.way = launch.way;
     if (row->family != TB_SM90)
         return CU(cuLaunchKernel, fn, launch.grid[0], launch.grid[1], launch.grid[2],
                   (unsigned)row->threads, 1, 1, (unsigned)row->smem, cuda_stream(lane), arguments,
@@ -793,6 +809,7 @@ const struct tb_dev_ops *tb_dev(void)
         .lane_open = cuda_lane_open,
         .lane_close = cuda_lane_close,
         .event_open = cuda_event_open,
+        .timer_open = cuda_timer_open,
         .event_close = cuda_event_close,
         .h2d = cuda_h2d,
         .d2h = cuda_d2h,
@@ -800,7 +817,7 @@ const struct tb_dev_ops *tb_dev(void)
         .launch = cuda_launch,
         .record = cuda_record,
         .wait = cuda_wait,
-        .call = cuda_call,
+        .elapsed = cuda_elapsed,
         .sync = cuda_sync,
         .where = cuda_where,
         .shared = cuda_shared,

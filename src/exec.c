@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "pool.h"
+#include "spans.h"
 #include "stage.h"
-#include "trace.h"
 
 int64_t exec_queue_ns = INT64_C(2000000000), exec_standstill_ns = INT64_C(8000000000);
 int64_t exec_watchdog_ns = INT64_C(60000000000);
@@ -63,6 +63,7 @@ struct tb_job {
     atomic_bool touched; /* a product was asked for */
     pthread_cond_t told; /* the caller: begun, over, or the last section left */
     atomic_uint guard;   /* sections inside, and abandoned_bit */
+    struct tb_spans spans;
 };
 
 /* --- The guard --- */
@@ -229,23 +230,6 @@ static enum tb_status step_mark(struct tb_job *job, int32_t i)
 }
 
 /* --- The timeline --- */
-
-/* Of an operation of a lane: before it, and behind it. Nothing depends on it: where it fails the
- * mark is lost, and the operation tells. */
-static struct trace_mark *lane_begins(struct tb_lane *lane, enum trace_track track, int number,
-                                      const char *name, size_t bytes)
-{
-    struct trace_mark *mark = trace_lane(track, number, name, (int64_t)bytes);
-    if (mark)
-        (void)tb_dev()->call(lane, trace_lane_begins, mark);
-    return mark;
-}
-
-static void lane_ends(struct tb_lane *lane, struct trace_mark *mark)
-{
-    if (mark)
-        (void)tb_dev()->call(lane, trace_lane_ends, mark);
-}
 
 static int server_number(const struct tb_server *server)
 {
@@ -605,12 +589,12 @@ static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
         status = TB_TIMEOUT;
     if (status != TB_OK)
         return status;
-    struct trace_mark *const mark =
-        lane_begins(lane, chunk->back ? TRACE_D2H : TRACE_H2D, server_number(job->server),
-                    step_name(step->kind), plan_piece_bytes(&step->range, elem, &piece));
+    struct tb_span *const span = spans_begin(&job->spans, lane, chunk->back ? TRACE_D2H : TRACE_H2D,
+                                             server_number(job->server), step_name(step->kind),
+                                             plan_piece_bytes(&step->range, elem, &piece));
     status = chunk->back ? dev->d2h(lane, chunk->bytes, at, chunk->shape)
                          : dev->h2d(lane, at, chunk->from, chunk->shape);
-    lane_ends(lane, mark);
+    spans_end(span, lane);
     if (status != TB_OK)
         return status;
     chunk->lane = lane;
@@ -686,13 +670,13 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
         status = TB_TIMEOUT;
     if (status == TB_OK) {
         const int number = server_number(self) * TB_PLAN_LANES + step->lane;
-        struct trace_mark *const mark =
-            lane_begins(lane, TRACE_KERNEL, number, step_name(step->kind), 0);
+        struct tb_span *const span =
+            spans_begin(&job->spans, lane, TRACE_KERNEL, number, step_name(step->kind), 0);
         atomic_store(&job->touched, true);
         status = scratch_open(job, step, lane);
         if (status == TB_OK)
             status = dev->launch(lane, job->plan.kernel, &params);
-        lane_ends(lane, mark);
+        spans_end(span, lane);
     }
     job->state[i].launched = status == TB_OK;
     return status == TB_OK ? step_mark(job, i) : status;
@@ -854,14 +838,17 @@ static void job_run(struct tb_server *self, struct tb_job *job)
     else
         status = pool_take(job->plan.bytes, job->class, &job->give_up, job_begun, job, &job->slab);
     if (status == TB_OK) {
+        spans_open(&job->spans, self->stage[job->class][TB_LANE_IN].lane);
         job_drive(self, job);
         status = job->status;
         if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
             job_undrained(job);
         else if (status != TB_OK && job->plan.in_place[TB_C])
             (void)tiles_land(self, job);
-        if (!job_abandoned(job))
+        if (!job_abandoned(job)) {
+            spans_close(&job->spans);
             pool_give(job->slab);
+        }
     }
     pthread_mutex_lock(&pool->lock);
     job_close(job, status);

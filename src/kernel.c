@@ -4,6 +4,7 @@
 #include "kernel.h"
 
 #include <float.h>
+#include "../kernels/fold.h"
 #include "../kernels/smem.h"
 
 /* Bytes of an element of the computation, and whether its sums have a second level (elem.cuh). */
@@ -411,6 +412,8 @@ void kernel_launch_whole(const struct tb_kernel *kernel, const struct tb_caps *c
 {
     *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
     if (kernel->family != TB_SM90) {
+        const int products = kernel->ab == TB_C32 ? 2 : 1; /* that a step of k adds to a sum */
+        out->way = tb_fold_every(params->k, products) / products - 1;
         simt_grid(kernel, params, out->grid);
         return;
     }

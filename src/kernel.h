@@ -38,12 +38,14 @@ struct tb_kernel {
     int pair; /* 2: blocks come in pairs, whose tiles are neighbours in n; else 1 */
 };
 
-/* A launch: blocks, and how many of them form a cluster (1: no clusters). `early`: it should begin
+/* A launch: blocks, and how many of them form a cluster (1: no clusters). `way`: what goes into
+ * params->way (that of rows of the sm_90 family comes with their maps). `early`: it should begin
  * while the launch before it in its lane ends, for which it waits itself. `scratch`: bytes of the
  * area that it divides tiles with, or 0. */
 struct tb_launch {
     unsigned grid[3];
     unsigned cluster;
+    int32_t way;
     bool early;
     size_t scratch;
 };

@@ -20,13 +20,6 @@ enum { ROOM = 64 << 10, EVENT = 640, LANES_NAMED = 64 };
 /* Lanes have no thread: numbers no thread can have. */
 static const long first_lane = 5000000, lanes_of_track = 1000;
 
-struct trace_mark {
-    enum trace_track track;
-    int lane;
-    int64_t bytes, begin;
-    const char *name;
-};
-
 atomic_bool trace_wanted;
 static const char *trace_path = "";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -167,33 +160,18 @@ void trace_span(int64_t start, const char *thread, const char *name, const char 
     pthread_mutex_unlock(&lock);
 }
 
-struct trace_mark *trace_lane(enum trace_track track, int lane, const char *name, int64_t bytes)
-{
-    struct trace_mark *mark = trace_on() ? malloc(sizeof *mark) : NULL;
-    if (mark)
-        *mark = (struct trace_mark){.track = track, .lane = lane, .bytes = bytes, .name = name};
-    return mark;
-}
-
-void trace_lane_begins(void *mark)
-{
-    ((struct trace_mark *)mark)->begin = (int64_t)log_now_ns();
-}
-
-void trace_lane_ends(void *arg)
+void trace_lane(enum trace_track track, int lane, const char *name, int64_t bytes, int64_t from_ns,
+                int64_t to_ns)
 {
     static const char *const tracks[TRACE_TRACKS] = {"H2D", "kernel", "D2H"};
-    struct trace_mark *mark = arg;
-    const int64_t now = (int64_t)log_now_ns();
-    const long tid = first_lane + lanes_of_track * (long)mark->track + mark->lane;
+    const long tid = first_lane + lanes_of_track * (long)track + lane;
     char text[48];
-    snprintf(text, sizeof text, "%lld bytes", (long long)mark->bytes);
+    snprintf(text, sizeof text, "%lld bytes", (long long)bytes);
     lock_take();
-    if (mark->lane < LANES_NAMED && !(named[mark->track] >> mark->lane & 1)) {
-        named[mark->track] |= UINT64_C(1) << mark->lane;
-        name_track(tid, tracks[mark->track], mark->lane);
+    if (lane < LANES_NAMED && !(named[track] >> lane & 1)) {
+        named[track] |= UINT64_C(1) << lane;
+        name_track(tid, tracks[track], lane);
     }
-    add_span(tid, tracks[mark->track], mark->name, mark->begin, now, text);
+    add_span(tid, tracks[track], name, from_ns, to_ns, text);
     pthread_mutex_unlock(&lock);
-    free(mark);
 }

@@ -27,13 +27,10 @@ int64_t trace_start(void);
 void trace_span(int64_t start, const char *thread, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* A span of a lane: trace_lane() when it is asked for, the others as the lane gets there, in this
- * order, from any thread; the last one lets go. NULL where nothing is traced. */
+/* A span of a lane of the device. */
 enum trace_track { TRACE_H2D, TRACE_KERNEL, TRACE_D2H, TRACE_TRACKS };
-struct trace_mark;
-struct trace_mark *trace_lane(enum trace_track track, int lane, const char *name, int64_t bytes);
-void trace_lane_begins(void *mark);
-void trace_lane_ends(void *mark);
+void trace_lane(enum trace_track track, int lane, const char *name, int64_t bytes, int64_t from_ns,
+                int64_t to_ns);
 
 /* Writes what is held. After every call, and at the end of the process. */
 void trace_flush(void);

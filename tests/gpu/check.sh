@@ -66,6 +66,9 @@ part edge-automatic timeout 280 env LD_PRELOAD="$preload" TILEBLAS_START=wait "$
 for what in beside many asleep reset; do
     part "together-$what" timeout 120 "${forced[@]}" "$programs/together" $what
 done
+for route in gpu cpu auto; do
+    part "operands-$route" timeout 280 env LD_PRELOAD="$preload" TILEBLAS_ROUTE=$route "$programs/operands"
+done
 part caught grep -E 'caught: [1-9][0-9]* on the GPU' "$work/log"
 part wheels python3 "$here/wheels.py" "$preload"
 # Not the rows of sm_90: the tool reports hazards that are none where the copy engine and warpgroup products

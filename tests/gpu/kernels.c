@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "../../kernels/images.h"
-#include "../../kernels/smem.h"
+#include "../../kernels/fold.h"
 #include "../../src/kernel.h"
 
 /* ---- the driver ---- */
@@ -342,6 +342,7 @@ static void launch_as(const struct loaded *k, const struct tb_gemm_params *p, en
         kernel_launch(row, &caps, &params, &shape);
     else if (way == WAY_WHOLE || !kernel_launch_shared(row, &caps, &params, &shape))
         kernel_launch_whole(row, &caps, &params, &shape);
+    params.way = shape.way;
     if (row->family == TB_SM90) {
         params.way = kernel_maps(row, p, maps);
         params.work = shape.scratch ? params.scratch : 0;
@@ -422,16 +423,17 @@ static double unit(enum tb_type t)
 
 /* The bound, in units of the roundoff of C. A chain of k roundings of positive terms, the worst
  * case, has an rms error of 0.26 sqrt(k) u (simulated and measured); all rows together look at 10^7
- * entries, so that 6 of these are the limit. FP32 chains have at most 64 links and then a second
- * chain over the folds. The tensor cores cut off instead of rounding, 2 u of FP32 for the sum in
+ * entries, so that 6 of these are the limit. FP32 chains are cut (kernels/fold.h), with a second
+ * chain over the pieces. The tensor cores cut off instead of rounding, 2 u of FP32 for the sum in
  * each step of 16 of k, up to 1 u for its terms; alpha and beta C take 1 u each
  * (perf/probe_rounding.cu). */
 static double bound(const struct tb_kernel *row, double k)
 {
     const double compute = row->ab == TB_F64 || row->ab == TB_C64 ? 0x1p-53 : 0x1p-24;
     const double f = is_complex(row->ab) ? 2 : 1;
+    const double link = tb_fold_every((int64_t)k, (int)f);
     const double chain =
-        compute == 0x1p-53 ? sqrt(f * k) : sqrt(fmin(f * k, TB_FOLD)) + sqrt(f * k / TB_FOLD);
+        compute == 0x1p-53 ? sqrt(f * k) : sqrt(fmin(f * k, link)) + sqrt(f * k / link);
     if (row->family != TB_SIMT)
         return (unit(row->c) > compute ? 1.0 : 0.0) + compute / unit(row->c) * (5 + k / 8);
     return (unit(row->c) > compute ? 1.0 : 0.0) +

@@ -9,6 +9,7 @@
 #include "dev_sim.h"
 
 #include "../../src/kernel.h"
+#include "../../src/log.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ struct clocks {
 struct mark {
     int refs;
     bool done;
+    int64_t when; /* ns */
     struct clocks seen;
 };
 
@@ -37,7 +39,7 @@ struct tb_event {
     struct mark *mark; /* the latest recording, or NULL */
 };
 
-enum op_kind { OP_IN, OP_OUT, OP_FILL, OP_LAUNCH, OP_RECORD, OP_WAIT, OP_CALL };
+enum op_kind { OP_IN, OP_OUT, OP_FILL, OP_LAUNCH, OP_RECORD, OP_WAIT };
 
 struct op {
     enum op_kind kind;
@@ -51,8 +53,6 @@ struct op {
     size_t bytes;
     int kernel;
     struct tb_gemm_params params;
-    void (*fn)(void *); /* call */
-    void *arg;
 };
 
 struct tb_lane {
@@ -536,13 +536,11 @@ static void run_head(struct tb_lane *lane)
             break;
         case OP_RECORD:
             op->mark->done = true;
+            op->mark->when = (int64_t)log_now_ns();
             clocks_copy(&op->mark->seen, &lane->seen);
             break;
         case OP_WAIT:
             clocks_join(&lane->seen, &op->mark->seen);
-            break;
-        case OP_CALL:
-            op->fn(op->arg);
             break;
         }
     mark_drop(op->mark);
@@ -978,17 +976,15 @@ static enum tb_status sim_wait(struct tb_lane *lane, struct tb_event *event)
     return leave(TB_OK);
 }
 
-static enum tb_status sim_call(struct tb_lane *lane, void (*fn)(void *), void *arg)
+static enum tb_status sim_elapsed(struct tb_event *from, struct tb_event *to, double *ns)
 {
     pthread_mutex_lock(&lock);
-    const enum tb_status status = seam("call");
-    if (status != TB_OK)
-        return leave(status);
-    struct op *op = op_new(lane, OP_CALL);
-    op->fn = fn;
-    op->arg = arg;
-    drift();
-    return leave(TB_OK);
+    enum tb_status status = seam("elapsed");
+    if (status == TB_OK && !(from->mark && from->mark->done && to->mark && to->mark->done))
+        status = failure(TB_DEVICE_FAULT, "a timer that is not over");
+    if (status == TB_OK)
+        *ns = (double)(to->mark->when - from->mark->when);
+    return leave(status);
 }
 
 static enum tb_status sim_sync(struct tb_event *event)
@@ -1160,6 +1156,7 @@ const struct tb_dev_ops *tb_dev(void)
         .lane_open = sim_lane_open,
         .lane_close = sim_lane_close,
         .event_open = sim_event_open,
+        .timer_open = sim_event_open,
         .event_close = sim_event_close,
         .h2d = sim_h2d,
         .d2h = sim_d2h,
@@ -1167,7 +1164,7 @@ const struct tb_dev_ops *tb_dev(void)
         .launch = sim_launch,
         .record = sim_record,
         .wait = sim_wait,
-        .call = sim_call,
+        .elapsed = sim_elapsed,
         .sync = sim_sync,
         .where = sim_where,
         .shared = sim_shared,

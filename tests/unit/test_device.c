@@ -68,7 +68,7 @@ __attribute__((weak)) void kernel_launch(const struct tb_kernel *kernel, const s
     (void)kernel;
     (void)caps;
     (void)params;
-    *out = (struct tb_launch){{1, 1, 1}, 1, 0};
+    *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
 }
 __attribute__((weak)) int32_t kernel_maps(const struct tb_kernel *kernel,
                                           const struct tb_gemm_params *params,
@@ -620,6 +620,9 @@ static void where_is_it(void)
     setenv("FAKE_CUDA_OWNER", "1", 1);
     CHECK(tb_dev()->where((void *)(uintptr_t)ptr, &where) == TB_OK && where == TB_DEVICE_FAR);
     setenv("FAKE_CUDA_OWNER", "0", 1);
+    setenv("FAKE_CUDA_FOREIGN", "1", 1); /* a context of the program's own */
+    CHECK(tb_dev()->where((void *)(uintptr_t)ptr, &where) == TB_OK && where == TB_DEVICE_FAR);
+    setenv("FAKE_CUDA_FOREIGN", "0", 1);
     const struct tb_copy shape = {.width = 8, .rows = 4, .dst_pitch = 16, .src_pitch = 8};
     const struct tb_copy back = {.width = 8, .rows = 4, .dst_pitch = 8, .src_pitch = 16};
     char out[32], in[32];

@@ -111,6 +111,28 @@ Test(kernel, grid_covers_every_tile)
     }
 }
 
+/* Sums move on after a power of two of products, the more the longer they get; kernels step by 8.
+ */
+Test(kernel, folds)
+{
+    static const struct {
+        int64_t k;
+        int32_t f32, c32;
+    } cases[] = {{1, 64, 64},        {627, 64, 64},       {628, 64, 128},
+                 {1254, 64, 128},    {1255, 128, 128},    {4096, 256, 256},
+                 {16384, 512, 1024}, {28379, 1024, 1024}, {1 << 20, 1024, 1024}};
+    const int f32 = kernel_choose(&h200, TB_F32, TB_F32, false, false, 4096, 4096, 4096, 1);
+    const int c32 = kernel_choose(&h200, TB_C32, TB_C32, false, false, 4096, 4096, 4096, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tb_gemm_params p = {.m = 1, .n = 1, .k = cases[i].k, .batch = 1};
+        struct tb_launch launch;
+        kernel_launch(kernel_row(f32), &h200, &p, &launch);
+        cr_assert_eq(launch.way + 1, cases[i].f32);
+        kernel_launch(kernel_row(c32), &h200, &p, &launch);
+        cr_assert_eq(launch.way + 1, cases[i].c32 / 2);
+    }
+}
+
 /* Operands as the planner lays them out. */
 static struct tb_gemm_params product(const struct tb_kernel *row, int64_t m, int64_t n, int64_t k,
                                      int64_t batch)

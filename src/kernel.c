@@ -126,6 +126,7 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 #define CLOCKS_OUT         3600.0
 #define CLOCKS_OUT_HELD    2380.0
 #define CLOCKS_OUT_OF_2    1580.0
+#define CLOCKS_OUT_PAIR    4400.0 /* results of 4 bytes, which do not wait */
 #define CLOCKS_OUT_SM80    9000.0
 #define CLOCKS_SUM(BM, BN) (5080.0 + 0.121 * (BM) * (BN))
 
@@ -189,6 +190,8 @@ static double out_of(const struct tb_kernel *row)
         return CLOCKS_OUT_SM80;
     if (row->blocks_sm > 1)
         return CLOCKS_OUT_OF_2;
+    if (row->c == TB_F32 && row->pair > 1)
+        return CLOCKS_OUT_PAIR;
     return row->c != TB_F32 && (row->pair > 1 || row->bm == 192) ? CLOCKS_OUT_HELD : CLOCKS_OUT;
 }
 

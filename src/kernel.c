@@ -119,9 +119,11 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 #define MADS_PER_CLOCK     1680.0
 
 /* Costs of the tensor-core rows, fitted to what an H200 took for 70 shapes (perf/NOTES.md): a
- * launch, more where blocks come in pairs; the way out of a tile, less where it is hidden behind
- * the next one (gemm_sm90.cuh, HOLDS) or by a second block; dividing k and adding up. */
-#define CLOCKS_START       3650.0
+ * launch, less where it begins early, more where blocks come in pairs; the way out of a tile, less
+ * where it is hidden behind the next one (gemm_sm90.cuh, HOLDS) or by a second block; dividing k
+ * and adding up. */
+#define CLOCKS_START       4800.0
+#define CLOCKS_START_SM90  3650.0
 #define CLOCKS_PAIR        2280.0
 #define CLOCKS_OUT         3600.0
 #define CLOCKS_OUT_HELD    2380.0
@@ -184,6 +186,11 @@ static int split_of(const struct tb_kernel *row, int sms, const struct size *x)
     return split;
 }
 
+static double start_of(const struct tb_kernel *row)
+{
+    return row->family == TB_SM90 ? CLOCKS_START_SM90 : CLOCKS_START;
+}
+
 static double out_of(const struct tb_kernel *row)
 {
     if (row->family == TB_SM80)
@@ -218,7 +225,7 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
     const double all = rounds * (sharing * clocks + out_of(row));
     const double idle = rounds > 1 ? rounds * sms * row->blocks_sm / blocks : 1;
     const double memory = clocks_memory(row, sms, x) * idle;
-    return CLOCKS_START + (row->pair > 1 ? CLOCKS_PAIR : 0) +
+    return start_of(row) + (row->pair > 1 ? CLOCKS_PAIR : 0) +
            (split > 1 ? CLOCKS_SUM(row->bm, row->bn) : 0) + (all > memory ? all : memory);
 }
 
@@ -276,7 +283,7 @@ static double estimate_shared(const struct tb_kernel *row, int sms, const struct
     const double all = share.rounds * (row->blocks_sm * steps * step + out_of(row)) +
                        together * share.tiles * steps / share.blocks * step * apart;
     const double memory = clocks_memory(row, sms, x);
-    return CLOCKS_START + (all > memory ? all : memory) + CLOCKS_LEAVE +
+    return start_of(row) + (all > memory ? all : memory) + CLOCKS_LEAVE +
            CLOCKS_TAKE * row->bm * row->bn * together * sums + out_of(row);
 }
 
@@ -342,7 +349,7 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
         return 0;
     const double least = (double)m * (double)n * (double)k * (double)batch / sms / MADS_PER_CLOCK;
     /* The launch is a cost of its own, and clocks are true for the 16-bit rows only. */
-    const double share = least / (estimate(&rows[row], caps, &x, true) - CLOCKS_START);
+    const double share = least / (estimate(&rows[row], caps, &x, true) - start_of(&rows[row]));
     return share < 1 ? share : 1;
 }
 

@@ -764,17 +764,19 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
         by_value.scratch = 0; /* its size is that of the other row */
     kernel_launch(row, &cuda.caps, &by_value, &launch);
     by_value.way = launch.way;
-    if (row->family != TB_SM90)
+    if (row->family == TB_SM90) {
+        struct tb_map wanted[3];
+        by_value.way = kernel_maps(row, params, wanted);
+        by_value.work = launch.scratch ? by_value.scratch : 0;
+        for (int i = 0; status == TB_OK && i < 3; i++)
+            status = cuda_map(&wanted[i], &maps[i]);
+        if (status != TB_OK)
+            return status;
+    }
+    if (launch.cluster == 1 && !launch.early)
         return CU(cuLaunchKernel, fn, launch.grid[0], launch.grid[1], launch.grid[2],
                   (unsigned)row->threads, 1, 1, (unsigned)row->smem, cuda_stream(lane), arguments,
                   NULL);
-    struct tb_map wanted[3];
-    by_value.way = kernel_maps(row, params, wanted);
-    by_value.work = launch.scratch ? by_value.scratch : 0;
-    for (int i = 0; status == TB_OK && i < 3; i++)
-        status = cuda_map(&wanted[i], &maps[i]);
-    if (status != TB_OK)
-        return status;
     CUlaunchAttribute attributes[] = {
         {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
          .value.programmaticStreamSerializationAllowed = launch.early},

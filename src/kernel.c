@@ -147,7 +147,6 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
  * common lines in the caches, some lost a tenth, those in pairs nothing. */
 #define CLOCKS_EARLY       70e3
 #define CLOCKS_EARLY_PAIRS 1e6
-#define CLOCKS_STEP(ROW)   ((ROW)->bm * (ROW)->bn * (ROW)->bk / MADS_PER_CLOCK * 100 / (ROW)->rate)
 
 /* The tiles that one of `slots` gets at most. */
 static double share_of(double tiles, double slots)
@@ -184,6 +183,12 @@ static int split_of(const struct tb_kernel *row, int sms, const struct size *x)
            tiles * 2 * split <= (double)sms * row->blocks_sm * (split < 2 ? 1.0 : 0.85))
         split *= 2;
     return split;
+}
+
+/* A step of k of a tile that has the multiprocessor for itself. */
+static double step_of(const struct tb_kernel *row)
+{
+    return row->bm * row->bn * row->bk / MADS_PER_CLOCK * 100 / row->rate;
 }
 
 static double start_of(const struct tb_kernel *row)
@@ -256,7 +261,7 @@ static bool share_find(const struct tb_kernel *row, int sms, const struct size *
         return false;
     const double rounds = tiles < 2 * slots ? 0 : (double)((int64_t)(tiles / slots) - 1);
     const double shared = tiles - rounds * slots;
-    const double step = CLOCKS_STEP(row), sum = CLOCKS_TAKE * row->bm * row->bn;
+    const double step = step_of(row), sum = CLOCKS_TAKE * row->bm * row->bn;
     double blocks = rounds > 0 ? slots : root(shared * steps * step * shared / sum);
     if (blocks > slots)
         blocks = slots;
@@ -276,7 +281,7 @@ static double estimate_shared(const struct tb_kernel *row, int sms, const struct
     struct share share;
     if (!share_find(row, sms, x, &share))
         return DBL_MAX;
-    const double steps = (double)ceil_div(x->k, row->bk), step = CLOCKS_STEP(row);
+    const double steps = (double)ceil_div(x->k, row->bk), step = step_of(row);
     const double together = share.blocks > sms ? row->blocks_sm : 1;
     const double sums = share.blocks / share.tiles;
     const double apart = (double)(int64_t)sums == sums ? 1 : SHARE_APART;

@@ -328,6 +328,41 @@ Test(kernel, tiles_are_shared_where_blocks_would_stand_idle)
     cr_assert(!shares(16384, 16384, 16384), "the last round is a small part");
 }
 
+static bool early(enum tb_type c, int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+    const struct tb_kernel *row =
+        kernel_row(kernel_choose(&h200, TB_BF16, c, false, false, m, n, k, batch));
+    const struct tb_gemm_params p = product(row, m, n, k, batch);
+    struct tb_launch launch;
+    kernel_launch(row, &h200, &p, &launch);
+    cr_assert(!launch.early || row->family == TB_SM90, "%s does not wait itself", row->name);
+    return launch.early;
+}
+
+/* Long launches lose more by lying anywhere than they gain. */
+Test(kernel, only_short_launches_begin_early)
+{
+    cr_assert(early(TB_BF16, 64, 64, 64, 1));
+    cr_assert(early(TB_BF16, 1024, 1024, 1024, 1));
+    cr_assert(early(TB_F32, 4096, 4096, 4096, 1), "pairs");
+    cr_assert(early(TB_BF16, 64, 64, 64, 10000), "tiles of their own operands");
+    cr_assert(!early(TB_BF16, 16384, 16384, 16384, 1));
+    cr_assert(!early(TB_BF16, 256, 256, 256, 1000));
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = kernel_row(i);
+        const struct tb_gemm_params p = product(row, 64, 64, 64, 1);
+        struct tb_launch launch;
+        kernel_launch(row, &h200, &p, &launch);
+        cr_assert_eq(launch.early, row->family == TB_SM90, "%s", row->name);
+    }
+}
+
+Test(kernel, batches_go_to_rows_that_suit_the_memory)
+{
+    cr_assert_eq(area(TB_BF16, 256, 256, 256, 1000), 128 * 64);
+    cr_assert_eq(area(TB_BF16, 64, 64, 64, 10000), 128 * 64);
+}
+
 Test(kernel, a_narrow_matrix_is_fetched_alone)
 {
     for (int i = 0; i < kernel_count(); i++) {

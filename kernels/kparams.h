@@ -26,8 +26,9 @@ struct tb_gemm_params {
     double alpha[2], beta[2];
     int32_t op_a, op_b; /* enum tb_kop */
     int32_t beta_zero;
-    int32_t way; /* of the launch. Rows of the sm_90 family: TB_WAY_C_MAP, and the band above; plain rows: steps
-                    of k between two folds of the sums (fold.h), a power of two, less one */
+    int32_t way; /* of the launch. Rows of the sm_90 family: TB_WAY_C_MAP, and the band above (as the host asks
+                    for a launch: the band to take, or 0); plain rows: steps of k between two folds of the sums
+                    (fold.h), a power of two, less one */
 };
 
 #endif

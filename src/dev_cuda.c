@@ -751,6 +751,7 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
                                   const struct tb_gemm_params *params)
 {
     CUfunction fn = NULL;
+    const int asked = kernel;
     enum tb_status status = cuda_settle(&kernel, params, &fn);
     if (status != TB_OK)
         return status;
@@ -763,7 +764,9 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
     by_value.way = launch.way;
     if (row->family == TB_SM90) {
         struct tb_map wanted[3];
-        by_value.way = kernel_maps(row, params, wanted);
+        /* A band is meant for the tiles of the row that was asked for. */
+        by_value.way = kernel == asked ? params->way : 0;
+        by_value.way = kernel_maps(row, &by_value, wanted);
         for (int i = 0; status == TB_OK && i < 3; i++)
             status = cuda_map(&wanted[i], &maps[i]);
         if (status != TB_OK)

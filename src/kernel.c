@@ -3,6 +3,7 @@
  * of time. Decides nothing about placement or order; plan.c and dev_cuda.c call it. */
 #include "kernel.h"
 
+#include "tuned.h"
 #include "../kernels/fold.h"
 #include "../kernels/smem.h"
 
@@ -93,10 +94,26 @@ static double tile_count(const struct tb_kernel *row, int64_t m, int64_t n, int6
     return (double)ceil_div(m, row->bm) * (double)ceil_div(n, row->bn) * (double)batch;
 }
 
-static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
+static const char *why_not(const struct tb_kernel *row, const struct tb_caps *caps)
 {
+    if (caps->cc < row->cc_min || caps->cc > row->cc_max)
+        return "not for this compute capability";
     /* A few bytes of static shared memory come on top (gemm_simt.cuh). */
-    return caps->cc >= row->cc_min && caps->cc <= row->cc_max && row->smem + 64 <= caps->smem_block;
+    if (row->smem + 64 > caps->smem_block)
+        return "more shared memory than a block may have";
+    if (caps->strict && row->family != TB_SIMT)
+        return "left out by strict";
+    return NULL;
+}
+
+const char *kernel_why_not(const struct tb_caps *caps, int row)
+{
+    return kernel_row(row) != NULL ? why_not(&rows[row], caps) : "no such row";
+}
+
+static bool same_product(const struct tb_kernel *row, const struct tb_kernel *like)
+{
+    return row->ab == like->ab && row->c == like->c && row->ta == like->ta && row->tb == like->tb;
 }
 
 /* --- the estimate of time, in clocks of a multiprocessor ---
@@ -116,10 +133,6 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
 #define CLOCKS_OUT_SM80    9000.0
 #define CLOCKS_SUM(BM, BN) (4400.0 + 0.425 * (BM) * (BN))
 
-struct size {
-    int64_t m, n, k, batch;
-};
-
 /* The tiles that one of `slots` gets at most. */
 static double share_of(double tiles, double slots)
 {
@@ -132,7 +145,7 @@ static double share_of(double tiles, double slots)
 /* A multiprocessor with fewer tiles than are meant to share it hides less latency: what is
  * missing of the set counts a third. k is padded to whole steps; 16 more stand for the start and
  * the end of a tile. */
-static double estimate_simt(const struct tb_kernel *row, int sms, const struct size *x)
+static double estimate_simt(const struct tb_kernel *row, int sms, const struct tb_extent *x)
 {
     double share = share_of(tile_count(row, x->m, x->n, x->batch), sms);
     if (share < row->blocks_sm)
@@ -144,7 +157,7 @@ static double estimate_simt(const struct tb_kernel *row, int sms, const struct s
 /* Blocks that share one tile of C and divide k, where tiles alone would leave most of the device
  * idle: a power of two up to 8, each with four steps of k at least. Clusters of four and more do
  * not find room on every multiprocessor. */
-static int split_of(const struct tb_kernel *row, int sms, const struct size *x)
+static int split_of(const struct tb_kernel *row, int sms, const struct tb_extent *x)
 {
     const double tiles = tile_count(row, x->m, x->n, x->batch);
     const double steps = (double)ceil_div(x->k, row->bk);
@@ -158,7 +171,7 @@ static int split_of(const struct tb_kernel *row, int sms, const struct size *x)
 }
 
 /* All multiprocessors take tiles in rounds, as many at a time as share one. */
-static double estimate_mma(const struct tb_kernel *row, int sms, const struct size *x)
+static double estimate_mma(const struct tb_kernel *row, int sms, const struct tb_extent *x)
 {
     const int split = split_of(row, sms, x);
     const double pairs = (double)ceil_div(ceil_div(x->n, row->bn), row->pair);
@@ -177,7 +190,7 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
 }
 
 static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
-                       const struct size *x)
+                       const struct tb_extent *x)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
     return row->family == TB_SIMT ? estimate_simt(row, sms, x) : estimate_mma(row, sms, x);
@@ -185,18 +198,17 @@ static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
 
 /* The best of the rows that `params` (NULL: operands as the planner lays them out) and `barred`
  * allow. */
-static int choose(const struct tb_caps *caps, const struct tb_kernel *like, const struct size *x,
-                  const struct tb_gemm_params *params, const bool *barred)
+static int choose(const struct tb_caps *caps, const struct tb_kernel *like,
+                  const struct tb_extent *x, const struct tb_gemm_params *params,
+                  const bool *barred)
 {
     int best = -1;
     double best_time = 0;
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = &rows[i];
-        if (row->ab != like->ab || row->c != like->c || row->ta != like->ta ||
-            row->tb != like->tb || !fits(row, caps))
+        if (!same_product(row, like) || why_not(row, caps) != NULL)
             continue;
-        if ((caps->strict && row->family != TB_SIMT) || (barred && barred[i]) ||
-            (params && !kernel_accepts(row, params)))
+        if ((barred && barred[i]) || (params && !kernel_accepts(row, params)))
             continue;
         const double time = estimate(row, caps, x);
         if (best < 0 || time < best_time) {
@@ -207,19 +219,161 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
     return best;
 }
 
+/* --- classes of shapes, and what was measured for them ---
+ */
+
+static const struct {
+    enum tb_type ab, c;
+} pairs[TB_PAIRS] = {{TB_F32, TB_F32}, {TB_F64, TB_F64}, {TB_C32, TB_C32},   {TB_C64, TB_C64},
+                     {TB_F16, TB_F16}, {TB_F16, TB_F32}, {TB_BF16, TB_BF16}, {TB_BF16, TB_F32}};
+
+int kernel_pair(enum tb_type ab, enum tb_type c)
+{
+    for (int i = 0; i < TB_PAIRS; i++)
+        if (pairs[i].ab == ab && pairs[i].c == c)
+            return i;
+    return -1;
+}
+
+void kernel_pair_types(int pair, enum tb_type *ab, enum tb_type *c)
+{
+    *ab = pairs[pair].ab;
+    *c = pairs[pair].c;
+}
+
+/* Where classes end; 0: nowhere. */
+static const int wide_side[8] = {512, 724, 1024, 1448, 2048, 2896, 4096, 0},
+                 wide_k[3] = {256, 2048}, narrow_side[4] = {32, 64, 128, 256},
+                 long_side[2] = {2048}, long_k[2] = {512}, small_k[2] = {1024};
+
+static int bucket(double x, const int *ends, int count)
+{
+    int i = 0;
+    while (i < count - 1 && x > ends[i])
+        i++;
+    return i;
+}
+
+/* What tiles of 128 lose at the edge of a side, for the sides that have more than one. */
+static double waste(int64_t side)
+{
+    return side <= 128 ? 1 : (double)ceil_div(side, 128) * 128 / (double)side;
+}
+
+static int class_of_thin(int base, int64_t narrow, int64_t other, int64_t k)
+{
+    return base +
+           (bucket((double)narrow, narrow_side, 4) * 2 + bucket((double)other, long_side, 2)) * 2 +
+           bucket((double)k, long_k, 2);
+}
+
+int kernel_class(const struct tb_extent *x)
+{
+    const double area = (double)x->m * (double)x->n * (double)x->batch;
+    const bool flat = x->m <= 256, tall = x->n <= 256;
+    if (x->m < 1 || x->n < 1 || x->batch < 1 || x->batch > 4 || x->k < 64 ||
+        waste(x->m) * waste(x->n) > 1.25)
+        return -1;
+    if (flat && tall)
+        return TB_CLASS_SMALL + bucket((double)(x->m > x->n ? x->m : x->n), narrow_side, 4) * 2 +
+               bucket((double)x->k, small_k, 2);
+    if (flat)
+        return class_of_thin(TB_CLASS_FLAT, x->m, x->n, x->k);
+    if (tall)
+        return class_of_thin(TB_CLASS_TALL, x->n, x->m, x->k);
+    int size = 0;
+    while (size < 7 && area > (double)wide_side[size] * wide_side[size])
+        size++;
+    return TB_CLASS_WIDE + size * 3 + bucket((double)x->k, wide_k, 3);
+}
+
+static void put_text(char *out, int *used, const char *text)
+{
+    while (*text != '\0' && *used < TB_CLASS_NAME - 1)
+        out[(*used)++] = *text++;
+    out[*used] = '\0';
+}
+
+/* ":" and where the class ends. */
+static void put_end(char *out, int *used, int end)
+{
+    char digits[12];
+    int at = (int)sizeof digits - 1;
+    digits[at] = '\0';
+    for (; end > 0; end /= 10)
+        digits[--at] = (char)('0' + end % 10);
+    put_text(out, used, ":");
+    put_text(out, used, digits[at] != '\0' ? digits + at : "max");
+}
+
+void kernel_class_name(int class, char out[TB_CLASS_NAME])
+{
+    const bool wide = class < TB_CLASS_FLAT, small = class >= TB_CLASS_SMALL;
+    const bool tall = class >= TB_CLASS_TALL;
+    int used = 0;
+    put_text(out, &used, wide ? "wide" : small ? "small" : tall ? "tall" : "flat");
+    if (wide) {
+        put_end(out, &used, wide_side[class / 3]);
+        put_end(out, &used, wide_k[class % 3]);
+    } else if (small) {
+        put_end(out, &used, narrow_side[(class - TB_CLASS_SMALL) / 2]);
+        put_end(out, &used, small_k[class % 2]);
+    } else {
+        const int i = class - (tall ? TB_CLASS_TALL : TB_CLASS_FLAT);
+        put_end(out, &used, narrow_side[i / 4]);
+        put_end(out, &used, long_side[i / 2 % 2]);
+        put_end(out, &used, long_k[i % 2]);
+    }
+}
+
+/* The entry for that product; NULL: nothing was measured. */
+static const struct tb_tuned_row *
+tuned_entry(const struct tb_caps *caps, const struct tb_kernel *like, const struct tb_extent *x)
+{
+    const int pair = caps->tuned != NULL ? kernel_pair(like->ab, like->c) : -1;
+    const int class = pair >= 0 ? kernel_class(x) : -1;
+    return class >= 0 ? &caps->tuned->at[pair][like->ta + 2 * like->tb][class] : NULL;
+}
+
+int kernel_tuned(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
+                 const struct tb_extent *x)
+{
+    const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
+    const struct tb_tuned_row *const entry = tuned_entry(caps, &like, x);
+    const int row = entry != NULL ? entry->row - 1 : -1;
+    const struct tb_kernel *const kernel = kernel_row(row);
+    return kernel != NULL && same_product(kernel, &like) && why_not(kernel, caps) == NULL ? row
+                                                                                          : -1;
+}
+
+int32_t kernel_tuned_band(const struct tb_caps *caps, int row, const struct tb_extent *x)
+{
+    const struct tb_kernel *const kernel = kernel_row(row);
+    const struct tb_tuned_row *const entry =
+        kernel != NULL && kernel->family == TB_SM90 ? tuned_entry(caps, kernel, x) : NULL;
+    return entry != NULL && entry->row - 1 == row ? entry->band : 0;
+}
+
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch)
 {
     const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
-    const struct size x = {m, n, k, batch};
-    return choose(caps, &like, &x, NULL, NULL);
+    const struct tb_extent x = {m, n, k, batch};
+    const int measured = kernel_tuned(caps, ab, c, ta, tb, &x);
+    return measured >= 0 ? measured : choose(caps, &like, &x, NULL, NULL);
+}
+
+double kernel_estimate(const struct tb_caps *caps, int row, const struct tb_extent *x)
+{
+    return kernel_row(row) != NULL ? estimate(&rows[row], caps, x) : 0;
 }
 
 double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
                          bool tb, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
-    const struct size x = {m, n, k, batch};
-    const int row = kernel_choose(caps, ab, c, ta, tb, m, n, k, batch);
+    const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
+    const struct tb_extent x = {m, n, k, batch};
+    const int row = choose(caps, &like, &x, NULL, NULL);
     const double sms = caps->sms > 0 ? caps->sms : 1;
     if (row < 0)
         return 0;
@@ -233,7 +387,7 @@ int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_pa
                  const bool *barred)
 {
     const struct tb_kernel *like = kernel_row(kernel);
-    const struct size x = {params->m, params->n, params->k, params->batch};
+    const struct tb_extent x = {params->m, params->n, params->k, params->batch};
     if (!like)
         return -1;
     if (!(barred && barred[kernel]) && kernel_accepts(like, params))
@@ -303,7 +457,7 @@ void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
         simt_grid(kernel, params, out->grid);
         return;
     }
-    const struct size x = {params->m, params->n, params->k, params->batch};
+    const struct tb_extent x = {params->m, params->n, params->k, params->batch};
     const int sms = caps->sms > 0 ? caps->sms : 1;
     const int split = split_of(kernel, sms, &x);
     out->cluster = (unsigned)(kernel->pair > 1 ? kernel->pair : split);
@@ -352,5 +506,7 @@ int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params 
     if ((p->batch == 1 || p->stride_c != 0) &&
         can_map(p->c, p->ldc, p->stride_c, p->batch, bytes_of(kernel->c)))
         maps[2] = map_of(kernel->c, p->c, p->m, p->n, p->ldc, p->stride_c, p->batch);
-    return band_of(kernel) << TB_WAY_BAND | (maps[2].bytes != 0 ? TB_WAY_C_MAP : 0);
+    const int32_t band = p->way >> TB_WAY_BAND;
+    return (band > 0 ? band : band_of(kernel)) << TB_WAY_BAND |
+           (maps[2].bytes != 0 ? TB_WAY_C_MAP : 0);
 }

@@ -772,11 +772,13 @@ enum tb_status plan_build(const struct tb_call *call, const struct tb_caps *caps
     plan->chunk = chunk_of(call, plan, caps, &size);
     /* Tiles are computed beside each other: the row is to suit as many as there are lanes. */
     const double lanes = tile_count(call, &size);
-    plan->kernel = kernel_choose(
-        caps, call->ab, call->c_type, transposed(call->ta), transposed(call->tb), size.m, size.n,
-        size.k, size.group * (lanes < TB_PLAN_LANES ? (int64_t)lanes : TB_PLAN_LANES));
+    plan->beside = size.group * (lanes < TB_PLAN_LANES ? (int64_t)lanes : TB_PLAN_LANES);
+    plan->kernel = kernel_choose(caps, call->ab, call->c_type, transposed(call->ta),
+                                 transposed(call->tb), size.m, size.n, size.k, plan->beside);
     if (plan->kernel < 0)
         return TB_NO_KERNEL;
+    const struct tb_extent extent = {size.m, size.n, size.k, plan->beside};
+    plan->band = kernel_tuned_band(caps, plan->kernel, &extent);
     enum tb_status status = layout(call, &size, plan);
     if (status != TB_OK)
         return status;

@@ -58,10 +58,12 @@ struct tb_plan {
     size_t bytes;               /* of the workspace */
     size_t chunk;               /* no piece is larger */
     int kernel;                 /* row of kernels.def */
+    int32_t band;               /* of its block order, in rows of tiles; 0: the row's own */
+    int64_t beside;             /* products of a tile that the row was chosen for */
     bool a_shared, b_shared;    /* one matrix for the whole batch */
     bool on_caller;             /* small, and the device allows the caller's own thread */
     double bytes_in, bytes_out;
-    double est_ns; /* alone, by the built-in rates: the longest of link in, device, link out */
+    double est_ns;  /* alone, by the built-in rates: the longest of link in, device, link out */
     int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */
     int32_t count;
     struct tb_step *many; /* the steps, or NULL where `few` holds them */

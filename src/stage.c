@@ -179,6 +179,7 @@ struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_p
         .batch = c->items,
         .op_a = op_of(call, call->ta),
         .op_b = op_of(call, call->tb),
+        .way = plan->band << TB_WAY_BAND,
     };
     p.stride_a = plan->a_shared ? 0 : p.lda * cols_a;
     p.stride_b = plan->b_shared ? 0 : p.ldb * cols_b;

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tuned.c and the classes of kernel.c: every shape has one class or none, samples lie in their
+ * class, the text comes back, what is spoiled or foreign is left out entry by entry, and a choice
+ * is taken only where the row may serve. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../../src/tuned.h"
+
+static const struct tb_caps h200 = {.cc = 90, .sms = 132, .smem_block = 232448, .fp64_ratio = 2};
+static const struct tb_caps ada = {.cc = 89, .sms = 128, .smem_block = 101376, .fp64_ratio = 64};
+
+static int class_of(int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+    return kernel_class(&(struct tb_extent){m, n, k, batch});
+}
+
+Test(tuned, samples_lie_in_their_class)
+{
+    for (int class = 0; class < TB_SHAPE_CLASSES; class ++)
+        for (int s = 0; s < TB_SAMPLES; s++) {
+            const struct tb_extent x = tuned_sample(class, s);
+            char name[TB_CLASS_NAME];
+            kernel_class_name(class, name);
+            cr_expect_eq(kernel_class(&x), class, "%s, sample %d: %d", name, s, kernel_class(&x));
+            cr_expect_eq(tuned_class_of(name, strlen(name)), class, "%s", name);
+        }
+    cr_expect_eq(tuned_class_of("wide:1", 6), -1);
+    cr_expect_eq(tuned_class_of("", 0), -1);
+}
+
+static void check_name(int class, const char *name)
+{
+    char own[TB_CLASS_NAME] = "none";
+    if (class >= 0)
+        kernel_class_name(class, own);
+    cr_expect_str_eq(own, name);
+}
+
+Test(tuned, classes_by_example)
+{
+    check_name(class_of(512, 512, 256, 1), "wide:512:256");
+    check_name(class_of(512, 520, 256, 1), "wide:724:256");
+    check_name(class_of(640, 640, 257, 1), "wide:724:2048");
+    check_name(class_of(1024, 1024, 2048, 1), "wide:1024:2048");
+    check_name(class_of(1024, 1024, 2049, 4), "wide:2048:max");
+    check_name(class_of(8192, 8192, 64, 1), "wide:max:256");
+    check_name(class_of(4096, 4096, 4096, 1), "wide:4096:max");
+    check_name(class_of(16, 4096, 1024, 1), "flat:32:max:max");
+    check_name(class_of(4096, 16, 512, 1), "tall:32:max:512");
+    check_name(class_of(100, 300, 512, 1), "none"); /* 300 is badly filled */
+    check_name(class_of(100, 384, 512, 1), "flat:128:2048:512");
+    check_name(class_of(256, 256, 1024, 1), "small:256:1024");
+    check_name(class_of(1, 1, 100000, 1), "small:32:max");
+    check_name(class_of(64, 64, 64, 5), "none"); /* a batch */
+    check_name(class_of(4096, 4096, 63, 1), "none");
+    check_name(class_of(0, 4096, 64, 1), "none");
+    const int64_t huge = INT64_C(1) << 62;
+    check_name(class_of(huge, huge, huge, 4), "wide:max:max");
+}
+
+static struct tb_tuned *sample(void)
+{
+    struct tb_tuned *const tuned = calloc(1, sizeof *tuned);
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = kernel_row(i);
+        const int pair = kernel_pair(row->ab, row->c), layout = row->ta + 2 * row->tb;
+        struct tb_tuned_row *const at = &tuned->at[pair][layout][(i * 7) % TB_SHAPE_CLASSES];
+        if (kernel_why_not(&h200, i) == NULL)
+            *at = (struct tb_tuned_row){(int16_t)(i + 1), row->family == TB_SM90 ? 8 : 0,
+                                        (float)(1000 + i), 0.9f};
+    }
+    return tuned;
+}
+
+/* From memory that ends where the text does. */
+static enum tb_tuned_state parse(const char *text, size_t length, const struct tb_caps *caps,
+                                 struct tb_tuned *out, int *bad)
+{
+    char *const exact = malloc(length ? length : 1);
+    memcpy(exact, text, length);
+    const enum tb_tuned_state state = tuned_parse(exact, length, caps, out, bad);
+    free(exact);
+    return state;
+}
+
+static char text[TB_TUNED_BYTES_MAX], changed[TB_TUNED_BYTES_MAX + 1000];
+static struct tb_tuned back;
+
+Test(tuned, comes_back_as_it_was_written)
+{
+    struct tb_tuned *const before = sample();
+    const size_t length = tuned_print(before, &h200, text, sizeof text);
+    int bad = -1;
+    cr_assert(length > 0 && strlen(text) == length);
+    cr_assert_eq(parse(text, length, &h200, &back, &bad), TB_TUNED_FITS);
+    cr_assert_eq(bad, 0);
+    cr_assert_eq(tuned_count(&back, -1), tuned_count(before, -1));
+    cr_assert_gt(tuned_count(&back, 0), 3);
+    cr_assert_eq(memcmp(&back, before, sizeof back), 0);
+    cr_assert_eq(tuned_print(before, &h200, changed, length), 0, "no room");
+    cr_assert_eq(tuned_print(before, &h200, changed, length + 1), length);
+    cr_assert_eq(tuned_print(before, &h200, changed, 10), 0);
+    free(before);
+}
+
+/* Every class of every layout and pair, with the longest name of a row. */
+Test(tuned, a_full_table_has_room)
+{
+    struct tb_tuned *const full = calloc(1, sizeof *full);
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = kernel_row(i);
+        for (int class = 0; class < TB_SHAPE_CLASSES; class ++) {
+            struct tb_tuned_row *const at =
+                &full->at[kernel_pair(row->ab, row->c)][row->ta + 2 * row->tb][class];
+            if (at->row == 0 || strlen(kernel_row(at->row - 1)->name) < strlen(row->name))
+                *at = (struct tb_tuned_row){(int16_t)(i + 1), 0, 9e8f, 0.999f};
+        }
+    }
+    cr_assert_gt(tuned_print(full, &h200, text, sizeof text), 0);
+    free(full);
+}
+
+Test(tuned, holds_for_one_device_and_one_table)
+{
+    struct tb_tuned *const tuned = sample();
+    const size_t length = tuned_print(tuned, &h200, text, sizeof text);
+    struct tb_caps other = h200;
+    int bad;
+    cr_assert_eq(parse(text, length, &ada, &back, &bad), TB_TUNED_FOREIGN);
+    other.sms = 66; /* a part of the device */
+    cr_assert_eq(parse(text, length, &other, &back, &bad), TB_TUNED_FOREIGN);
+    cr_assert_eq(tuned_count(&back, -1), 0);
+    char *const sum = strchr(text, '\n') - 1;
+    *sum = *sum == '0' ? '1' : '0'; /* another table of kernels */
+    cr_assert_eq(parse(text, length, &h200, &back, &bad), TB_TUNED_FOREIGN);
+    free(tuned);
+}
+
+/* Puts `line` before the last one. */
+static size_t with_line(const char *line)
+{
+    struct tb_tuned *const tuned = calloc(1, sizeof *tuned);
+    const size_t length = tuned_print(tuned, &h200, text, sizeof text);
+    free(tuned);
+    return (size_t)snprintf(changed, sizeof changed, "%.*s%s\nend\n", (int)length - 4, text, line);
+}
+
+Test(tuned, an_entry_that_is_wrong_is_left_out)
+{
+    static const char *const wrong[] = {
+        "",
+        "kernel",
+        "kernel f32_64x64_nn",
+        "kernel f32_64x64_nn wide:1024:2048",
+        "kernel f32_64x64_nn wide:1024:2048 0 100",
+        "kernel f32_64x64_nn wide:1024:2048 0 100 900 1",
+        "kernel f32_64x64_nn wide:1024:2048 0 100 1001",
+        "kernel f32_64x64_nn wide:1024:2048 0 100 0",
+        "kernel f32_64x64_nn wide:1024:2048 0 0 900",
+        "kernel f32_64x64_nn wide:1024:2048 0 9999999999 900",
+        "kernel f32_64x64_nn wide:1024:2048 0 1e3 900",
+        "kernel f32_64x64_nn wide:1024:2048 -1 100 900",
+        "kernel f32_64x64_nn wide:1024:2048 8 100 900", /* its order has no bands */
+        "kernel f32_64x64_nn wide:1000:2048 0 100 900",
+        "kernel f32_64x64_nn everything 0 100 900",
+        "kernel f32_65x64_nn wide:1024:2048 0 100 900",
+        "kernel f32_64x64_n wide:1024:2048 0 100 900",
+        "tile f32_64x64_nn wide:1024:2048 0 100 900",
+        "kernel f16_sm90_64x64_nn wide:1024:2048 99999 100 900",
+    };
+    int bad;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const size_t length = with_line(wrong[i]);
+        cr_expect_eq(parse(changed, length, &h200, &back, &bad), TB_TUNED_FITS, "%s", wrong[i]);
+        cr_expect(tuned_count(&back, -1) == 0 && bad == 1, "%s", wrong[i]);
+    }
+    const size_t length = with_line("kernel f32_64x64_nn wide:1024:2048 0 100 900\n# a word\n"
+                                    "kernel nonsense\n"
+                                    "kernel f32_32x32_nn wide:1024:2048 0 100 900\n"
+                                    "kernel f32_32x32_tn  wide:1024:2048 0 100 900 ");
+    cr_assert_eq(parse(changed, length, &h200, &back, &bad), TB_TUNED_FITS);
+    cr_assert(tuned_count(&back, -1) == 2 && bad == 2, "the second of a class, and the nonsense");
+}
+
+/* A row that this device cannot have. */
+Test(tuned, a_row_that_cannot_run_is_left_out)
+{
+    struct tb_tuned *const empty = calloc(1, sizeof *empty);
+    const size_t length = tuned_print(empty, &ada, text, sizeof text);
+    int bad;
+    const size_t more = (size_t)snprintf(
+        changed, sizeof changed, "%.*skernel f16_sm90_64x64_nn wide:1024:2048 0 100 900\nend\n",
+        (int)length - 4, text);
+    cr_assert_eq(parse(changed, more, &ada, &back, &bad), TB_TUNED_FITS);
+    cr_assert(tuned_count(&back, -1) == 0 && bad == 1);
+    free(empty);
+}
+
+static void check_rows(const struct tb_tuned *tuned)
+{
+    for (int i = 0; i < TB_PAIRS * TB_LAYOUTS * TB_SHAPE_CLASSES; i++) {
+        const struct tb_tuned_row *const x =
+            &tuned->at[i / TB_SHAPE_CLASSES / TB_LAYOUTS][i / TB_SHAPE_CLASSES % TB_LAYOUTS]
+                      [i % TB_SHAPE_CLASSES];
+        cr_assert(x->row >= 0 && x->row <= kernel_count() && x->band >= 0 && x->band <= 4096);
+        cr_assert(x->row == 0 || (x->rate >= 1 && x->gain > 0 && x->gain <= 1));
+    }
+}
+
+Test(tuned, survives_any_spoiled_text)
+{
+    struct tb_tuned *const tuned = sample();
+    const size_t length = tuned_print(tuned, &h200, text, sizeof text);
+    unsigned state = 4711;
+    int bad;
+    for (size_t cut = 0; cut + 1 < length; cut += 7) {
+        cr_assert_neq(parse(text, cut, &h200, &back, &bad), TB_TUNED_FITS, "%zu bytes", cut);
+        cr_assert_eq(tuned_count(&back, -1), 0);
+    }
+    for (int round = 0; round < 1000; round++) {
+        memcpy(changed, text, length);
+        for (int i = 0; i < 1 + round % 8; i++) {
+            state = state * 1103515245u + 12345u;
+            const size_t at = (state >> 8) % length;
+            state = state * 1103515245u + 12345u;
+            changed[at] = (char)(state >> 16);
+        }
+        (void)parse(changed, length, &h200, &back, &bad);
+        check_rows(&back);
+    }
+    free(tuned);
+}
+
+static int row_named(const char *name)
+{
+    for (int i = 0; i < kernel_count(); i++)
+        if (strcmp(kernel_row(i)->name, name) == 0)
+            return i;
+    cr_assert_fail("%s", name);
+    return -1;
+}
+
+static struct tb_caps with(const struct tb_caps *caps, const char *name, int class, int band)
+{
+    struct tb_caps out = *caps;
+    const int row = row_named(name);
+    const struct tb_kernel *const kernel = kernel_row(row);
+    memset(&back, 0, sizeof back);
+    back.at[kernel_pair(kernel->ab, kernel->c)][kernel->ta + 2 * kernel->tb][class] =
+        (struct tb_tuned_row){(int16_t)(row + 1), (int16_t)band, 1000, 0.9f};
+    out.tuned = &back;
+    return out;
+}
+
+Test(tuned, the_choice_is_taken_in_its_class_only)
+{
+    const struct tb_extent x = {4096, 4096, 4096, 1};
+    const struct tb_caps caps = with(&h200, "f32_32x32_tn", kernel_class(&x), 0);
+    const int row = row_named("f32_32x32_tn");
+    cr_assert_eq(kernel_choose(&caps, TB_F32, TB_F32, true, false, 4096, 4096, 4096, 1), row);
+    cr_assert_neq(kernel_choose(&h200, TB_F32, TB_F32, true, false, 4096, 4096, 4096, 1), row);
+    /* Another class, layout, type, no class. */
+    cr_assert_neq(kernel_choose(&caps, TB_F32, TB_F32, true, false, 4096, 4096, 2048, 1), row);
+    cr_assert_neq(kernel_choose(&caps, TB_F32, TB_F32, false, false, 4096, 4096, 4096, 1), row);
+    cr_assert_eq(kernel_tuned(&caps, TB_F64, TB_F64, true, false, &x), -1);
+    cr_assert_neq(kernel_choose(&caps, TB_F32, TB_F32, true, false, 4096, 4096, 4096, 1000), row);
+    /* The router's share is the estimate's, which a measured row does not lower. */
+    cr_assert(kernel_efficiency(&caps, TB_F32, TB_F32, true, false, 4096, 4096, 4096, 1) ==
+              kernel_efficiency(&h200, TB_F32, TB_F32, true, false, 4096, 4096, 4096, 1));
+}
+
+Test(tuned, strict_takes_no_measured_row_that_it_leaves_out)
+{
+    const struct tb_extent x = {4096, 4096, 4096, 1};
+    struct tb_caps caps = with(&h200, "bf16_sm90_64x64_nn", kernel_class(&x), 16);
+    const int row = row_named("bf16_sm90_64x64_nn");
+    cr_assert_eq(kernel_choose(&caps, TB_BF16, TB_BF16, false, false, 4096, 4096, 4096, 1), row);
+    cr_assert_eq(kernel_tuned_band(&caps, row, &x), 16);
+    cr_assert_eq(kernel_tuned_band(&caps, row - 4, &x), 0, "another row's");
+    caps.strict = true;
+    const int strict = kernel_choose(&caps, TB_BF16, TB_BF16, false, false, 4096, 4096, 4096, 1);
+    cr_assert(strict >= 0 && kernel_row(strict)->family == TB_SIMT);
+    cr_assert_eq(kernel_tuned(&caps, TB_BF16, TB_BF16, false, false, &x), -1);
+    /* Nor does a device that cannot have it, whatever a table says. */
+    caps = with(&ada, "bf16_sm90_64x64_nn", kernel_class(&x), 16);
+    const int old = kernel_choose(&caps, TB_BF16, TB_BF16, false, false, 4096, 4096, 4096, 1);
+    cr_assert(old >= 0 && kernel_row(old)->family != TB_SM90);
+}
+
+/* No table, however odd, makes the choice one of another product. */
+Test(tuned, a_wrong_table_chooses_nothing_wrong)
+{
+    struct tb_caps caps = h200;
+    caps.tuned = &back;
+    unsigned state = 99;
+    for (int round = 0; round < 200; round++) {
+        for (int i = 0; i < TB_PAIRS * TB_LAYOUTS * TB_SHAPE_CLASSES; i++) {
+            state = state * 1103515245u + 12345u;
+            back.at[i / TB_SHAPE_CLASSES / TB_LAYOUTS][i / TB_SHAPE_CLASSES % TB_LAYOUTS]
+                   [i % TB_SHAPE_CLASSES]
+                       .row = (int16_t)((int)(state >> 16) % 1000 - 300);
+        }
+        const struct tb_extent x = tuned_sample(round % TB_SHAPE_CLASSES, 0);
+        const int row = kernel_choose(&caps, TB_F32, TB_F32, false, true, x.m, x.n, x.k, 1);
+        const struct tb_kernel *const kernel = kernel_row(row);
+        cr_assert(kernel != NULL && kernel->ab == TB_F32 && kernel->c == TB_F32 && !kernel->ta &&
+                  kernel->tb);
+    }
+}
+
+Test(tuned, a_band_goes_with_the_launch)
+{
+    const struct tb_kernel *const row = kernel_row(row_named("bf16_sm90_128x128_nn"));
+    struct tb_gemm_params p = {.a = 4096,
+                               .b = 1 << 20,
+                               .c = 2 << 20,
+                               .m = 4096,
+                               .n = 4096,
+                               .k = 64,
+                               .lda = 4096,
+                               .ldb = 64,
+                               .ldc = 4096,
+                               .batch = 1};
+    struct tb_map maps[3];
+    const int32_t own = kernel_maps(row, &p, maps) >> TB_WAY_BAND;
+    p.way = 5 << TB_WAY_BAND;
+    cr_assert_eq(kernel_maps(row, &p, maps) >> TB_WAY_BAND, 5);
+    cr_assert_gt(own, 5);
+}

@@ -6,6 +6,7 @@
 #include "calibrate.h"
 #include "conf.h"
 #include "device.h"
+#include "explain.h"
 #include "kernel.h"
 #include "log.h"
 #include "place.h"
@@ -234,6 +235,9 @@ static void run(const struct tb_call *asked, const struct tb_choice *choice,
         out->reason = reason_of_status(status);
         return;
     }
+    explain_kernel(caps, out->plan.kernel,
+                   &(struct tb_extent){out->plan.tile_m, out->plan.tile_n, out->plan.tile_k,
+                                       out->plan.beside});
     struct tb_exec_stats stats = {0};
     status = exec_run(call, &out->plan, &out->undone, &stats);
     if (is_fault(status))

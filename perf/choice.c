@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Is a measured choice of kernels any better than the estimate, at shapes that were not measured
- * for it? For 30 shapes of each pair of types: the row that the estimate takes beside the one that
- * a saved profile takes, in turns, operands on the device; and the best of all rows. CSV on
- * standard output, one line a pair with geometric mean and worst on standard error. choice PROFILE
- * [LETTERS]: the profile that `tileblas tune --kernels` saved here; letters of s d c z h H b B (H,
- * B: FP32 result). Exit 1: another result, or a choice that is slower (mean over 1.01). */
+ * for it? For 30 shapes of each pair of types, and four others in each class and layout with a
+ * choice: the row that the estimate takes beside the one that a saved profile takes, in turns,
+ * operands on the device; and the best of all rows. CSV on standard output, one line a pair with
+ * geometric mean and worst on standard error. choice PROFILE [LETTERS]: the profile that `tileblas
+ * tune --kernels` saved here; letters of s d c z h H b B (H, B: FP32 result). Exit 1: another
+ * result, or a choice that is slower (mean over 1.01). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "../src/profile.h"
 #include "../tools/rank.h"
 
-enum { SHAPES = 30, ROUNDS = 5, PART = 1 << 20 };
+enum { SHAPES = 30, DRAWN = 4, ROUNDS = 5, PART = 1 << 20 };
 
 /* None of them is one of tuned_sample(). */
 static const int shapes[SHAPES][3] = {
@@ -187,33 +188,71 @@ static double one_shape(int pair, int layout, const struct tb_extent *e, double 
     return saved.ns / guess.ns;
 }
 
-/* The geometric mean over the shapes, the layouts in turns. */
+struct sums {
+    double ratios, regrets, worst, best; /* the first two of logarithms */
+    int count, other;
+};
+
+static void add_shape(struct sums *sums, int pair, int layout, const struct tb_extent *e)
+{
+    double regret = 1;
+    const double ratio = one_shape(pair, layout, e, &regret);
+    if (ratio <= 0)
+        return;
+    sums->count++;
+    sums->ratios += log(ratio);
+    sums->regrets += log(regret);
+    sums->other += ratio < 1 || ratio > 1;
+    sums->worst = ratio > sums->worst ? ratio : sums->worst;
+    sums->best = ratio < sums->best ? ratio : sums->best;
+}
+
+static bool tell(int pair, const char *what, const struct sums *x)
+{
+    if (x->count == 0)
+        return true;
+    const double mean = exp(x->ratios / x->count);
+    fprintf(stderr,
+            "%c, %s: %d shapes, %d with another row; time over the estimate's choice: mean %.3f, "
+            "worst %.3f, best %.3f; over the best of all rows: estimate %.3f, saved %.3f\n",
+            letters[pair], what, x->count, x->other, mean, x->worst, x->best,
+            exp((x->regrets - x->ratios) / x->count), exp(x->regrets / x->count));
+    return mean <= 1.01;
+}
+
+/* Any shape of that class. */
+static struct tb_extent draw(int class)
+{
+    static uint64_t state = 88172645463325252u;
+    struct tb_extent x = {0, 0, 0, 1};
+    int64_t *const side[] = {&x.m, &x.n, &x.k};
+    do
+        for (int i = 0; i < 3; i++) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *side[i] = (int64_t)exp2(13.3 * (double)(state >> 11) * 0x1p-53);
+        }
+    while (kernel_class(&x) != class);
+    return x;
+}
+
+/* The fixed shapes, the layouts in turns; then those where something was saved. */
 static bool one_pair(int pair)
 {
-    double sum = 0, regrets = 0, worst = 0, best = HUGE_VAL;
-    int count = 0, other = 0;
+    struct sums fixed = {.best = HUGE_VAL}, drawn = {.best = HUGE_VAL};
     for (int i = 0; i < SHAPES; i++) {
         const struct tb_extent e = {shapes[i][0], shapes[i][1], shapes[i][2], 1};
-        double regret = 1;
-        const double ratio = one_shape(pair, i % TB_LAYOUTS, &e, &regret);
-        if (ratio <= 0)
-            continue;
-        count++;
-        sum += log(ratio);
-        regrets += log(regret);
-        other += ratio < 1 || ratio > 1;
-        worst = ratio > worst ? ratio : worst;
-        best = ratio < best ? ratio : best;
+        add_shape(&fixed, pair, i % TB_LAYOUTS, &e);
     }
-    if (count == 0)
-        return false;
-    const double mean = exp(sum / count);
-    fprintf(stderr,
-            "%c: %d shapes, %d with another row; time over the estimate's choice: mean %.3f, worst "
-            "%.3f, best %.3f; over the best of all rows: estimate %.3f, saved %.3f\n",
-            letters[pair], count, other, mean, worst, best, exp((regrets - sum) / count),
-            exp(regrets / count));
-    return mean <= 1.01;
+    for (int layout = 0; layout < TB_LAYOUTS; layout++)
+        for (int class = 0; class < TB_SHAPE_CLASSES; class ++)
+            for (int i = 0; i < DRAWN && choice.with.tuned->at[pair][layout][class].row > 0; i++) {
+                const struct tb_extent e = draw(class);
+                add_shape(&drawn, pair, layout, &e);
+            }
+    const bool good = tell(pair, "fixed", &fixed);
+    return tell(pair, "in classes with a choice", &drawn) && good;
 }
 
 int main(int argc, char **argv)

@@ -60,16 +60,22 @@ static void tell_row(const struct tb_caps *caps, int i, int chosen, const struct
     }
     tell_fit(caps, row, fit, sizeof fit);
     const double share = kernel_estimate(caps, i, x) / least;
+    const struct tb_tuned_row *const entry = kernel_tuned_row(caps, i, x);
+    if (i != chosen && entry != NULL) {
+        log_line(3,
+                 "  %s: measured in this class at %.2f of the time of the estimate's choice, but "
+                 "estimated at %.2f of the least here, %.2f where it was measured%s",
+                 row->name, (double)entry->gain, share, (double)entry->lead, fit);
+        return;
+    }
     if (i != chosen) {
         log_line(3, "  %s: estimated at %.2f of the least%s", row->name, share, fit);
         return;
     }
-    if (kernel_tuned(caps, row->ab, row->c, row->ta, row->tb, x) != i) {
+    if (entry == NULL || kernel_tuned(caps, row->ab, row->c, row->ta, row->tb, x) != i) {
         log_line(3, "  %s: estimated at %.2f of the least, taken for it%s", row->name, share, fit);
         return;
     }
-    const struct tb_tuned_row *const entry =
-        &caps->tuned->at[kernel_pair(row->ab, row->c)][row->ta + 2 * row->tb][kernel_class(x)];
     const double flops = (call_is_complex(row->ab) ? 8.0 : 2.0) * (double)x->m * (double)x->n *
                          (double)x->k * (double)x->batch;
     log_line(3,

@@ -335,23 +335,38 @@ tuned_entry(const struct tb_caps *caps, const struct tb_kernel *like, const stru
     return class >= 0 ? &caps->tuned->at[pair][like->ta + 2 * like->tb][class] : NULL;
 }
 
+/* Tiles fit one shape of a class better than another, which the estimate knows: a measured row is
+ * taken where the estimate, corrected by what was measured, puts it clearly in front. */
 int kernel_tuned(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                  const struct tb_extent *x)
 {
     const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
     const struct tb_tuned_row *const entry = tuned_entry(caps, &like, x);
-    const int row = entry != NULL ? entry->row - 1 : -1;
+    const struct tb_kernel *const kernel = kernel_row(entry != NULL ? entry->row - 1 : -1);
+    if (kernel == NULL || !same_product(kernel, &like) || why_not(kernel, caps) != NULL)
+        return -1;
+    struct tb_caps any = *caps; /* it was measured beside all rows */
+    any.strict = false;
+    const struct tb_kernel *const best = &rows[choose(&any, &like, x, NULL, NULL)];
+    const double ratio = estimate(kernel, caps, x) / estimate(best, caps, x);
+    return ratio * (double)entry->gain <= TB_TUNED_GAIN * (double)entry->lead ? entry->row - 1 : -1;
+}
+
+const struct tb_tuned_row *kernel_tuned_row(const struct tb_caps *caps, int row,
+                                            const struct tb_extent *x)
+{
     const struct tb_kernel *const kernel = kernel_row(row);
-    return kernel != NULL && same_product(kernel, &like) && why_not(kernel, caps) == NULL ? row
-                                                                                          : -1;
+    const struct tb_tuned_row *const entry = kernel != NULL ? tuned_entry(caps, kernel, x) : NULL;
+    return entry != NULL && entry->row - 1 == row ? entry : NULL;
 }
 
 int32_t kernel_tuned_band(const struct tb_caps *caps, int row, const struct tb_extent *x)
 {
+    const struct tb_tuned_row *const entry = kernel_tuned_row(caps, row, x);
     const struct tb_kernel *const kernel = kernel_row(row);
-    const struct tb_tuned_row *const entry =
-        kernel != NULL && kernel->family == TB_SM90 ? tuned_entry(caps, kernel, x) : NULL;
-    return entry != NULL && entry->row - 1 == row ? entry->band : 0;
+    const bool takes = entry != NULL && kernel->family == TB_SM90 &&
+                       kernel_tuned(caps, kernel->ab, kernel->c, kernel->ta, kernel->tb, x) == row;
+    return takes ? entry->band : 0;
 }
 
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,

@@ -94,10 +94,16 @@ void kernel_class_name(int class, char out[TB_CLASS_NAME]);
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
 
-/* The measured row of that class on that device, if there is one and it may serve; -1: the estimate
- * chooses. */
+/* The measured row of that class on that device, if there is one, it may serve, and the estimate
+ * does not put it further behind at this shape than what was measured makes up for; -1: the
+ * estimate chooses. */
 int kernel_tuned(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                  const struct tb_extent *x);
+
+/* What was measured of that row in the class of the shape, taken or not; NULL: nothing. */
+struct tb_tuned_row;
+const struct tb_tuned_row *kernel_tuned_row(const struct tb_caps *caps, int row,
+                                            const struct tb_extent *x);
 
 /* Rows of tiles of a band of the block order that were measured with that row; 0: its own. */
 int32_t kernel_tuned_band(const struct tb_caps *caps, int row, const struct tb_extent *x);

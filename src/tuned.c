@@ -48,6 +48,31 @@ struct tb_extent tuned_sample(int class, int i)
     return (struct tb_extent){tall ? wide : narrow, tall ? narrow : wide, thin_k[class % 2][i], 1};
 }
 
+/* Of a number from 1 on; by hand, since the library has no libm. */
+static double cube_root(double x)
+{
+    double root = x;
+    for (int i = 0; i < 64; i++)
+        root = (2 * root + x / (root * root)) / 3;
+    return root;
+}
+
+float tuned_lead(const struct tb_caps *caps, int row, int class)
+{
+    const struct tb_kernel *const kernel = kernel_row(row);
+    struct tb_caps any = *caps;
+    double product = 1;
+    any.strict = false;
+    any.tuned = NULL;
+    for (int i = 0; i < TB_SAMPLES; i++) {
+        const struct tb_extent x = tuned_sample(class, i);
+        const int best = kernel_choose(&any, kernel->ab, kernel->c, kernel->ta, kernel->tb, x.m,
+                                       x.n, x.k, x.batch);
+        product *= best < 0 ? 1 : kernel_estimate(&any, row, &x) / kernel_estimate(&any, best, &x);
+    }
+    return (float)cube_root(product);
+}
+
 /* --- What it holds for ---
  */
 
@@ -178,8 +203,8 @@ static bool read_entry(struct span line, const struct tb_caps *caps, struct tb_t
         pair < 0 ? NULL : &out->at[pair][kernel->ta + 2 * kernel->tb][class];
     if (at == NULL || at->row != 0 || (band > 0 && kernel->family != TB_SM90))
         return false;
-    *at =
-        (struct tb_tuned_row){(int16_t)(row + 1), (int16_t)band, (float)rate, (float)gain / WHOLE};
+    *at = (struct tb_tuned_row){(int16_t)(row + 1), (int16_t)band, (float)rate, (float)gain / WHOLE,
+                                tuned_lead(caps, row, class)};
     return true;
 }
 

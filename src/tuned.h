@@ -18,7 +18,11 @@ struct tb_tuned_row {
     int16_t band; /* rows of tiles of a band of the block order; 0: the row's own */
     float rate;   /* flop per ns at the shapes that were measured, geometric mean */
     float gain;   /* its time over that of the rows the estimate takes there, the same mean */
+    float lead;   /* its estimate over theirs, the same mean: not measured, not saved */
 };
+
+/* A row is saved, and taken, for a time that is this much of the other's at most. */
+#define TB_TUNED_GAIN 0.97
 
 struct tb_tuned {
     struct tb_tuned_row at[TB_PAIRS][TB_LAYOUTS][TB_SHAPE_CLASSES];
@@ -28,6 +32,9 @@ enum { TB_SAMPLES = 3, TB_TUNED_LINE = 160, TB_TUNED_BYTES_MAX = 384 << 10 };
 
 /* Shape i < TB_SAMPLES of those that stand for a class; all of them lie in it. */
 struct tb_extent tuned_sample(int class, int i);
+
+/* The estimate of a row over the least one, geometric mean over the shapes of the class. */
+float tuned_lead(const struct tb_caps *caps, int row, int class);
 
 /* The class by its name, -1: there is none. out of kernel_class_name() and back. */
 int tuned_class_of(const char *name, size_t length);

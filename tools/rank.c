@@ -17,6 +17,14 @@ enum { BLOCK = 4 << 20, INNER_MAX = 200, ROUNDS = 3, ROUNDS_AGAIN = 5 };
 #define HOPELESS_ESTIMATE 2.5
 #define HOPELESS_TIME     1.4
 
+/* A launch this long is a sample alone; classes with longer ones are left to the estimate, which
+ * knows large products best. */
+#define LONG_NS           3e6
+#define TOO_LONG_NS       3e7
+
+/* Under it there is little to gain, and the host is much of what is measured. */
+#define SHORT_NS          2e4
+
 /* --- Operands ---
  */
 
@@ -178,6 +186,7 @@ static double launches_ns(struct rank *rank, int row, const struct tb_gemm_param
 /* What a candidate is launched with; inner 0: it is out. */
 struct runner {
     struct tb_gemm_params params;
+    double ns;
     int inner;
 };
 
@@ -198,9 +207,12 @@ static struct runner ready(struct rank *rank, int row, int band, const struct tb
     if (!has_room(rank, kernel, x))
         return runner;
     runner.params = params_of(rank, kernel, band, x);
-    if (!kernel_accepts(kernel, &runner.params) || launches_ns(rank, row, &runner.params, 1) <= 0)
+    if (!kernel_accepts(kernel, &runner.params))
         return runner;
-    const double ns = launches_ns(rank, row, &runner.params, 1);
+    double ns = launches_ns(rank, row, &runner.params, 1);
+    if (ns > 0 && ns < LONG_NS)
+        ns = launches_ns(rank, row, &runner.params, 1);
+    runner.ns = ns;
     if (ns > 0)
         runner.inner =
             ns * INNER_MAX < rank->rounds_ns ? INNER_MAX : 1 + (int)(rank->rounds_ns / ns);
@@ -229,12 +241,14 @@ static void time_sample(struct rank *rank, struct rank_times *times, int sample,
         runner[i].inner = 0;
         if (sample == 0 || times->ns[i][sample - 1] > 0)
             runner[i] = ready(rank, times->row[i], times->band[i], x);
+        if (runner[i].inner > 0 && runner[i].ns > TOO_LONG_NS)
+            runner[i].inner = 0;
         times->ns[i][sample] = 0;
     }
     for (int round = 0; round < rounds; round++)
         for (int i = 0; i < times->count; i++) {
             double *const least = &times->ns[i][sample];
-            if (runner[i].inner == 0)
+            if (runner[i].inner == 0 || (round > 1 && *least > LONG_NS))
                 continue;
             const double ns = launches_ns(rank, times->row[i], &runner[i].params, runner[i].inner);
             if (ns <= 0)
@@ -249,7 +263,7 @@ static void time_sample(struct rank *rank, struct rank_times *times, int sample,
 int rank_judge(const struct rank_times *times, double *gain)
 {
     int best = -1;
-    *gain = RANK_GAIN;
+    *gain = TB_TUNED_GAIN;
     for (int i = 0; i < times->count; i++) {
         double sum = 0, worst = 0;
         for (int s = 0; s < TB_SAMPLES; s++) {
@@ -291,7 +305,8 @@ static int candidate(struct rank_times *times, int row, int band)
 static void add_bands(struct rank_times *times, int row, int class)
 {
     const struct tb_kernel *const kernel = kernel_row(row);
-    if (kernel->family != TB_SM90 || tuned_sample(class, 0).m <= 2048)
+    const struct tb_extent x = tuned_sample(class, 0);
+    if (kernel->family != TB_SM90 || x.m <= 2048 || x.n <= 2048)
         return;
     candidate(times, row, 1024 / kernel->bm);
     candidate(times, row, 4096 / kernel->bm);
@@ -325,6 +340,15 @@ static bool find_candidates(const struct rank *rank, enum tb_type ab, enum tb_ty
     return true;
 }
 
+/* At shapes that take next to no time nobody is faster. */
+static void level(struct rank_times *times, int sample)
+{
+    const double estimate = times->ns[times->estimate[sample]][sample];
+    for (int i = 0; i < times->count && estimate < SHORT_NS; i++)
+        if (times->ns[i][sample] > 0 && times->ns[i][sample] < estimate)
+            times->ns[i][sample] = estimate;
+}
+
 /* After the first shape: whoever is far behind does not come back, but for what the estimate takes.
  */
 static void give_up_hopeless(struct rank_times *times)
@@ -353,6 +377,7 @@ static bool wins_again(struct rank *rank, const struct rank_times *times, int be
     for (int s = 0; s < TB_SAMPLES; s++) {
         const struct tb_extent x = tuned_sample(class, s);
         time_sample(rank, &two, s, &x, ROUNDS_AGAIN);
+        level(&two, s);
     }
     return rank_judge(&two, gain) == same;
 }
@@ -369,7 +394,8 @@ static double rate_of(const struct rank_times *times, int i, int class, enum tb_
     return exp(sum / TB_SAMPLES);
 }
 
-/* False: nothing could be measured, for lack of memory or of a working device. */
+/* False: it could not be measured, for lack of memory or of a working device, or it takes too long.
+ */
 static bool rank_class(struct rank *rank, int pair, int layout, int class, struct tb_tuned_row *out)
 {
     struct rank_times times;
@@ -383,17 +409,18 @@ static bool rank_class(struct rank *rank, int pair, int layout, int class, struc
     for (int s = 0; s < TB_SAMPLES; s++) {
         const struct tb_extent x = tuned_sample(class, s);
         time_sample(rank, &times, s, &x, ROUNDS);
+        level(&times, s);
+        if (times.ns[times.estimate[s]][s] <= 0)
+            return false;
         if (s == 0)
             give_up_hopeless(&times);
     }
     const int best = rank_judge(&times, &gain);
     if (best >= 0 && wins_again(rank, &times, best, class, &gain))
         *out = (struct tb_tuned_row){(int16_t)(times.row[best] + 1), (int16_t)times.band[best],
-                                     (float)rate_of(&times, best, class, ab), (float)gain};
-    bool all = true;
-    for (int s = 0; s < TB_SAMPLES; s++)
-        all = all && times.ns[times.estimate[s]][s] > 0;
-    return all;
+                                     (float)rate_of(&times, best, class, ab), (float)gain,
+                                     tuned_lead(&rank->caps, times.row[best], class)};
+    return true;
 }
 
 /* --- A pair of types ---
@@ -432,6 +459,18 @@ static bool place_all(struct rank *rank, int pair, const struct rank_limits *lim
     return fill_operands(rank, ab);
 }
 
+/* Loads the code of all rows, so that no sample is as long as that. */
+static void load_rows(struct rank *rank, int pair)
+{
+    static const struct tb_extent little = {16, 16, 64, 1};
+    enum tb_type ab, c;
+    kernel_pair_types(pair, &ab, &c);
+    for (int i = 0; i < kernel_count(); i++)
+        if (kernel_row(i)->ab == ab && kernel_row(i)->c == c &&
+            kernel_why_not(&rank->caps, i) == NULL)
+            (void)ready(rank, i, 0, &little);
+}
+
 struct rank_outcome rank_pair(struct rank *rank, int pair, const struct rank_limits *limits,
                               struct tb_tuned *out)
 {
@@ -439,6 +478,8 @@ struct rank_outcome rank_pair(struct rank *rank, int pair, const struct rank_lim
     struct rank_outcome outcome = {.gain = 0};
     memset(out->at[pair], 0, sizeof out->at[pair]);
     const bool placed = place_all(rank, pair, limits);
+    if (placed)
+        load_rows(rank, pair);
     for (int class = 0; class < TB_SHAPE_CLASSES; class ++) {
         if (limits->tell != NULL)
             limits->tell(pair, class, limits->arg);

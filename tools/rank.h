@@ -48,10 +48,9 @@ struct rank_times {
     int estimate[TB_SAMPLES];         /* the candidate that the estimate takes */
 };
 
-/* The candidate that is faster than what the estimate takes, over all samples by RANK_GAIN, and
+/* The candidate that is faster than what the estimate takes, over all samples by TB_TUNED_GAIN, and
  * slower at none of them by more than RANK_LOSS; -1: there is none. *gain: its time over the
  * estimate's, geometric mean. */
-#define RANK_GAIN 0.97
 #define RANK_LOSS 1.01
 int rank_judge(const struct rank_times *times, double *gain);
 

@@ -392,7 +392,9 @@ static bool measure_kernels(const struct tb_caps *caps, int seconds)
         if (x->kept > 0)
             printf("; another kernel than the estimate's in %d, %.0f%% of its time", x->kept,
                    100 * x->gain);
-        printf("%s\n", x->measured < x->classes ? "; more in more time (--kernels=SECONDS)" : "");
+        else if (x->measured > 0)
+            printf("; the estimate's kernels are the best");
+        printf("%s\n", x->measured < x->classes ? "; the others keep the estimate" : "");
     }
     return true;
 }

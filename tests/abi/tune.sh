@@ -169,8 +169,8 @@ grep -q '^kernels 1 ' kernels || fail "no kernels in the profile"
 # How much it finds in a second hangs on how busy this machine is: from here on it has found just two.
 { sed '/^end$/q' kernels
   sed -n 's/^kernels /&/p' kernels
-  echo 'kernel f64_64x32_nn wide:512:2048 0 100 900'
-  echo 'kernel f32_64x64_tn flat:32:max:max 0 100 900'
+  echo 'kernel f64_64x32_nn wide:512:2048 0 100 500'
+  echo 'kernel f32_64x64_tn flat:32:max:max 0 100 500'
   echo end; } > two
 mv two kernels
 # Measuring the machine again keeps them.

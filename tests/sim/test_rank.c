@@ -54,7 +54,7 @@ Test(rank, what_is_faster_is_saved_and_then_taken)
                 continue;
             const struct tb_extent s = tuned_sample(class, 1);
             cr_expect(strncmp(kernel_row(x->row - 1)->name, "f64_64x32", 9) == 0);
-            cr_expect(x->gain < RANK_GAIN + 0.001 && x->rate > 0);
+            cr_expect(x->gain < TB_TUNED_GAIN + 0.001 && x->rate > 0);
             cr_expect_eq(
                 kernel_choose(&with, TB_F64, TB_F64, layout & 1, layout >> 1, s.m, s.n, s.k, 1),
                 x->row - 1);
@@ -69,7 +69,7 @@ Test(rank, a_large_tile_wins_where_the_estimate_took_a_small_one)
     device_up("f64_128x64", "100000000");
     const struct rank_outcome outcome = rank_few(kernel_pair(TB_F64, TB_F64));
     cr_assert_gt(outcome.kept, 0);
-    cr_assert(outcome.gain > 0.2 && outcome.gain < RANK_GAIN);
+    cr_assert(outcome.gain > 0.2 && outcome.gain < TB_TUNED_GAIN);
     tb_dev()->close();
 }
 
@@ -212,7 +212,7 @@ static void start_with(const char *path, bool with_choices)
     tb_dev()->close();
     for (int i = 0; i < kernel_count(); i++)
         if (strcmp(kernel_row(i)->name, "f64_128x64_nn") == 0)
-            *entry = (struct tb_tuned_row){(int16_t)(i + 1), 0, 1000, 0.9f};
+            *entry = (struct tb_tuned_row){(int16_t)(i + 1), 0, 1000, 0.5f, 1};
     setenv("TILEBLAS_PROFILE", path, 1);
     setenv("TILEBLAS_ROUTE", "gpu", 1);
     setenv("TILEBLAS_THREADS", "3", 1);

@@ -69,7 +69,8 @@ static struct tb_tuned *sample(void)
         struct tb_tuned_row *const at = &tuned->at[pair][layout][(i * 7) % TB_SHAPE_CLASSES];
         if (kernel_why_not(&h200, i) == NULL)
             *at = (struct tb_tuned_row){(int16_t)(i + 1), row->family == TB_SM90 ? 8 : 0,
-                                        (float)(1000 + i), 0.9f};
+                                        (float)(1000 + i), 0.9f,
+                                        tuned_lead(&h200, i, (i * 7) % TB_SHAPE_CLASSES)};
     }
     return tuned;
 }
@@ -115,7 +116,7 @@ Test(tuned, a_full_table_has_room)
             struct tb_tuned_row *const at =
                 &full->at[kernel_pair(row->ab, row->c)][row->ta + 2 * row->tb][class];
             if (at->row == 0 || strlen(kernel_row(at->row - 1)->name) < strlen(row->name))
-                *at = (struct tb_tuned_row){(int16_t)(i + 1), 0, 9e8f, 0.999f};
+                *at = (struct tb_tuned_row){(int16_t)(i + 1), 0, 9e8f, 0.999f, 1};
         }
     }
     cr_assert_gt(tuned_print(full, &h200, text, sizeof text), 0);
@@ -249,7 +250,7 @@ static struct tb_caps with(const struct tb_caps *caps, const char *name, int cla
     const struct tb_kernel *const kernel = kernel_row(row);
     memset(&back, 0, sizeof back);
     back.at[kernel_pair(kernel->ab, kernel->c)][kernel->ta + 2 * kernel->tb][class] =
-        (struct tb_tuned_row){(int16_t)(row + 1), (int16_t)band, 1000, 0.9f};
+        (struct tb_tuned_row){(int16_t)(row + 1), (int16_t)band, 1000, 0.9f, 100};
     out.tuned = &back;
     return out;
 }
@@ -269,6 +270,33 @@ Test(tuned, the_choice_is_taken_in_its_class_only)
     /* The router's share is the estimate's, which a measured row does not lower. */
     cr_assert(kernel_efficiency(&caps, TB_F32, TB_F32, true, false, 4096, 4096, 4096, 1) ==
               kernel_efficiency(&h200, TB_F32, TB_F32, true, false, 4096, 4096, 4096, 1));
+}
+
+/* A row that was a little better where it was measured is not taken where its tiles fit badly. */
+Test(tuned, what_was_measured_corrects_the_estimate)
+{
+    const int row = row_named("f64_128x64_nn"), class = class_of(240, 3000, 1000, 1);
+    struct tb_caps caps = with(&h200, "f64_128x64_nn", class, 0);
+    struct tb_tuned_row *const entry = &back.at[kernel_pair(TB_F64, TB_F64)][0][class];
+    entry->gain = 0.93f;
+    entry->lead = tuned_lead(&h200, row, class);
+    int taken = 0, left = 0;
+    for (int64_t n = 2100; n < 12000; n += 100) {
+        const struct tb_extent x = {240, n, 1000, 1};
+        const int best = kernel_choose(&h200, TB_F64, TB_F64, false, false, 240, n, 1000, 1);
+        const double ratio = kernel_estimate(&h200, row, &x) / kernel_estimate(&h200, best, &x);
+        const bool takes = kernel_tuned(&caps, TB_F64, TB_F64, false, false, &x) == row;
+        if (class_of(240, n, 1000, 1) != class)
+            continue;
+        cr_expect_eq(takes, ratio * 0.93f <= TB_TUNED_GAIN * (double)entry->lead);
+        taken += takes;
+        left += !takes;
+    }
+    cr_expect(taken > 0 && left > 0, "%d taken, %d left", taken, left);
+    entry->lead = 0; /* not known */
+    cr_expect_eq(
+        kernel_tuned(&caps, TB_F64, TB_F64, false, false, &(struct tb_extent){240, 4096, 1000, 1}),
+        -1);
 }
 
 Test(tuned, strict_takes_no_measured_row_that_it_leaves_out)

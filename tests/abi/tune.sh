@@ -178,6 +178,8 @@ cp kernels again
 TILEBLAS_PROFILE=$work/again TILEBLAS_SIM_MEMORY=900000000 tune --quick > out 2> err || fail "tune again: $(cat err)"
 [ "$(grep '^kernel' again | sort)" = "$(grep '^kernel' kernels | sort)" ] || fail "tune lost the kernels"
 
+TILEBLAS_PROFILE=$work/kernels "$simtool" info > out 2>&1
+grep -q '^ *2 measured choices of kernels$' out || fail "info does not count the choices: $(cat out)"
 # Taken, and told of once for each class. A start launches nothing but the products of the calls.
 run kernels TILEBLAS_PROFILE="$work/kernels" TILEBLAS_ROUTE=gpu
 logged kernels "machine profile: $(grep -c '^kernel ' kernels) measured choices"

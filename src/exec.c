@@ -35,6 +35,7 @@ struct step_state {
     uint32_t seen;    /* lanes that already wait for it, a bit each */
     bool issued;
     bool launched;          /* compute: asked for, whatever became of the event behind it */
+    bool landed;            /* download: its product is known to be over */
     struct tb_event *event; /* behind it */
 };
 
@@ -248,7 +249,7 @@ static const char *step_name(enum tb_step_kind kind)
 
 /* --- Copiers --- */
 
-/* May a copier that takes up the step have to wait for a product? A download waits for one. */
+/* May the step have to wait for a product? A download waits for one. */
 static bool step_lingers(const struct tb_plan *plan, const struct tb_step *step)
 {
     for (int w = 0; w < TB_STEP_WAITS; w++)
@@ -288,10 +289,33 @@ static bool copier_suits(const struct tb_copier *self, const struct tb_job *job)
     return !lingers;
 }
 
+enum tb_wish { TB_WISH_IN, TB_WISH_BACK, TB_WISH_BACK_MEANWHILE };
+
+/* Must the product of a download be over before its transfer is asked for? Transfers that wait on
+ * the device hold up others: the device has few queues, which all lanes share. The products of a
+ * brief call are short. Lock held. */
+static bool step_awaits(const struct tb_job *job, int32_t i)
+{
+    return job->class == TB_LONG && !job->state[i].landed &&
+           step_lingers(&job->plan, plan_step(&job->plan, i));
+}
+
+/* May one more copier wait for a product? Not many have to, all learn of it; the others carry what
+ * there is to send `meanwhile`, or will be. Lock held. */
+static bool may_await(bool meanwhile)
+{
+    const struct tb_pool *pool = pool_get();
+    int waiting = 0;
+    for (int c = 0; c < pool->copiers; c++)
+        waiting += pool->copier[c].awaits;
+    return (meanwhile ? 6 : 2) * waiting < pool->copiers;
+}
+
 /* The next piece of one kind of a job for a copier, if its step is ready. Lock held. */
-static bool job_next(const struct tb_copier *self, struct tb_job *job, bool upload,
+static bool job_next(const struct tb_copier *self, struct tb_job *job, enum tb_wish wish,
                      struct tb_task *task)
 {
+    const bool upload = wish == TB_WISH_IN;
     int32_t *at = upload ? &job->upload_at : &job->download_at;
     int64_t *piece = upload ? &job->upload_piece : &job->download_piece;
     const int32_t count = job->plan.count;
@@ -301,13 +325,19 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, bool uplo
     if (job->status != TB_OK || *at == count || !step_ready(job, *at))
         return false;
     const struct tb_step *step = plan_step(&job->plan, *at);
-    if (!copier_suits(self, job))
+    const bool awaits = !upload && step_awaits(job, *at);
+    if (!copier_suits(self, job) || (awaits && !may_await(wish == TB_WISH_BACK_MEANWHILE)))
         return false;
     if (task) {
         /* Behind an upload that lingers those of the same call do, on the same lane. */
-        const bool lingers = job->class == TB_LONG && step_lingers(&job->plan, step);
-        job->in_lingers = job->in_lingers || (upload && lingers);
-        *task = (struct tb_task){job, *at, (*piece)++, lingers || (upload && job->in_lingers)};
+        job->in_lingers =
+            job->in_lingers || (upload && job->class == TB_LONG && step_lingers(&job->plan, step));
+        *task = (struct tb_task){.job = job,
+                                 .step = *at,
+                                 .piece = (*piece)++,
+                                 .lingers = upload && job->in_lingers,
+                                 .awaits = awaits,
+                                 .landed = !upload && job->state[*at].landed};
         job->busy++;
         job->refs++;
         job_advance(job, job->pieces - ++job->carried);
@@ -324,12 +354,12 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, bool uplo
 
 /* Picks a piece of the job that had the fewest bytes so far: the link is shared by bytes, whatever
  * the size of the pieces. A job that could not use its turn does not save it up. Lock held. */
-static bool pick(const struct tb_copier *self, bool upload, struct tb_task *task)
+static bool pick(const struct tb_copier *self, enum tb_wish wish, struct tb_task *task)
 {
     struct tb_pool *pool = pool_get();
     struct tb_job *best = NULL;
     for (struct tb_job *job = pool->active; job; job = job->next) {
-        if (!job_next(self, job, upload, NULL))
+        if (!job_next(self, job, wish, NULL))
             continue;
         if (!task)
             return true;
@@ -341,7 +371,7 @@ static bool pick(const struct tb_copier *self, bool upload, struct tb_task *task
     if (!best)
         return false;
     pool->served = best->served;
-    return job_next(self, best, upload, task);
+    return job_next(self, best, wish, task);
 }
 
 /* Uploads first, they feed the device; but some pieces may always be on their way back: two for
@@ -351,19 +381,20 @@ static bool task_take(const struct tb_copier *self, struct tb_task *task)
 {
     enum { PATIENCE = 32 };
     struct tb_pool *pool = pool_get();
-    if (!pick(self, true, NULL))
-        return pick(self, false, task);
+    if (!pick(self, TB_WISH_IN, NULL))
+        return pick(self, TB_WISH_BACK, task);
     int fetching = 0;
     for (int c = 0; c < pool->copiers; c++)
         for (int i = 0; i < TB_CHUNKS; i++)
             fetching +=
                 pool->copier[c].chunk[i].state != TB_CHUNK_FREE && pool->copier[c].chunk[i].back;
-    if ((3 * fetching < 2 * pool->copiers || pool->sent >= PATIENCE) && pick(self, false, task)) {
+    if ((3 * fetching < 2 * pool->copiers || pool->sent >= PATIENCE) &&
+        pick(self, TB_WISH_BACK_MEANWHILE, task)) {
         pool->sent = 0;
         return true;
     }
     pool->sent++;
-    return pick(self, true, task);
+    return pick(self, TB_WISH_IN, task);
 }
 
 /* Everything on the lane is over, whatever became of its event. False: the device does not say so.
@@ -498,6 +529,28 @@ static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *t
     return TB_OK;
 }
 
+/* Waits for the product of a piece on its way back, and tells the others. It may take long, so what
+ * it had taken up before is finished first. */
+static enum tb_status product_await(struct tb_copier *self, struct tb_task *task)
+{
+    struct tb_pool *pool = pool_get();
+    struct tb_job *job = task->job;
+    const struct tb_step *step = plan_step(&job->plan, task->step);
+    enum tb_status status = TB_OK;
+    for (int i = 0; i < TB_CHUNKS; i++)
+        if (self->chunk[i].back)
+            chunk_settle(self, &self->chunk[i]);
+    for (int w = 0; w < TB_STEP_WAITS && status == TB_OK; w++)
+        if (step->waits_on[w] >= 0)
+            status = tb_dev()->sync(job->state[step->waits_on[w]].event);
+    pthread_mutex_lock(&pool->lock);
+    self->awaits = false;
+    job->state[task->step].landed = task->landed = status == TB_OK;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
 /* Has the service thread issue the transfer of a piece. */
 static void task_run(struct tb_copier *self, struct tb_task *task)
 {
@@ -505,8 +558,10 @@ static void task_run(struct tb_copier *self, struct tb_task *task)
     struct tb_job *job = task->job;
     struct tb_chunk *chunk = &self->chunk[self->turn];
     self->turn = (self->turn + 1) % TB_CHUNKS;
+    enum tb_status status = task->awaits ? product_await(self, task) : TB_OK;
     chunk_settle(self, chunk);
-    enum tb_status status = self->lost ? TB_DEVICE_FAULT : task_stage(chunk, task);
+    if (status == TB_OK)
+        status = self->lost ? TB_DEVICE_FAULT : task_stage(chunk, task);
     const struct tb_step *step = plan_step(&job->plan, task->step);
     const bool back = !is_upload(step->kind);
     const bool lingers = task->lingers;
@@ -553,6 +608,7 @@ static void copier_work(struct tb_copier *self)
         struct tb_task task;
         struct tb_chunk *oldest = oldest_in_use(self);
         if (!self->lost && task_take(self, &task)) {
+            self->awaits = task.awaits;
             pthread_mutex_unlock(&pool->lock);
             task_run(self, &task);
             pthread_mutex_lock(&pool->lock);
@@ -584,7 +640,7 @@ static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
     const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
                        plan_piece_offset(&step->range, elem, &piece);
     struct tb_lane *const lane = stage_of(job, step)->lane;
-    enum tb_status status = lane_await(job, task->step);
+    enum tb_status status = task->landed ? TB_OK : lane_await(job, task->step);
     if (status == TB_OK && job_abandoned(job)) /* it may have taken long */
         status = TB_TIMEOUT;
     if (status != TB_OK)

@@ -25,7 +25,9 @@ struct tb_task {
     struct tb_job *job; /* NULL: none */
     int32_t step;
     int64_t piece;
-    bool lingers; /* it may have to wait for a product of a long call */
+    bool lingers; /* an upload that may have to wait for a product of a long call */
+    bool awaits;  /* on its way back, and its product may not be over */
+    bool landed;  /* and it is known to be */
 };
 
 enum tb_chunk_state { TB_CHUNK_FREE, TB_CHUNK_ASKED, TB_CHUNK_FLYING };
@@ -53,6 +55,7 @@ struct tb_copier {
     enum { TB_COPIER_NONE, TB_COPIER_STARTING, TB_COPIER_UP, TB_COPIER_FAILED } state;
     pthread_cond_t issued; /* a transfer that it asked for */
     struct tb_chunk chunk[TB_CHUNKS];
+    bool awaits;      /* it waits for a product */
     atomic_bool lost; /* a transfer in its buffers no longer answers */
     int turn;         /* chunk to take next */
 };

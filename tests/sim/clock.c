@@ -41,6 +41,7 @@ struct chunk {
 
 struct copier {
     double now, lane[2];
+    double awaits; /* the end of a product */
     bool swift;
     struct chunk chunk[2];
     int turn;
@@ -163,13 +164,32 @@ static bool suits(const struct world *world, const struct copier *self, const st
            !(self->chunk[1].until > 0 && self->chunk[1].lingers);
 }
 
-static struct job *pick(struct world *world, const struct copier *self, bool upload, bool take)
+enum wish { IN, BACK, BACK_MEANWHILE };
+
+static bool step_awaits(const struct job *job, int32_t i, double now)
+{
+    return !job->brief && waits(job, i, true) > now;
+}
+
+/* The rule of exec.c: a few copiers wait for products while there is something to send. */
+static bool may_await(const struct world *world, double now, bool meanwhile)
+{
+    int waiting = 0;
+    for (int c = 0; c < world->machine->copiers; c++)
+        waiting += world->copier[c].awaits > now;
+    return (meanwhile ? 6 : 2) * waiting < world->machine->copiers;
+}
+
+static struct job *pick(struct world *world, const struct copier *self, enum wish wish, bool take)
 {
     struct job *best = NULL;
     int32_t step;
     for (int i = 0; i < world->calls; i++) {
         struct job *job = &world->job[i];
-        if (!next_of(job, upload, self->now, &step) || !suits(world, self, job))
+        if (!next_of(job, wish == IN, self->now, &step) || !suits(world, self, job))
+            continue;
+        if (wish != IN && step_awaits(job, step, self->now) &&
+            !may_await(world, self->now, wish == BACK_MEANWHILE))
             continue;
         if (take && job->served < world->served)
             job->served = world->served;
@@ -186,21 +206,21 @@ static struct job *choose(struct world *world, const struct copier *self, bool *
 {
     enum { PATIENCE = 32 };
     const int copiers = world->machine->copiers;
-    *upload = pick(world, self, true, false) != NULL;
+    *upload = pick(world, self, IN, false) != NULL;
     if (!*upload)
-        return pick(world, self, false, true);
+        return pick(world, self, BACK, true);
     int fetching = 0;
     for (int c = 0; c < copiers; c++)
         for (int i = 0; i < 2; i++)
             fetching += world->copier[c].chunk[i].job != NULL;
     if ((3 * fetching < 2 * copiers || world->sent >= PATIENCE) &&
-        pick(world, self, false, false)) {
+        pick(world, self, BACK_MEANWHILE, false)) {
         world->sent = 0;
         *upload = false;
-        return pick(world, self, false, true);
+        return pick(world, self, BACK_MEANWHILE, true);
     }
     world->sent++;
-    return pick(world, self, true, true);
+    return pick(world, self, IN, true);
 }
 
 static void settle(struct copier *self, struct chunk *chunk)
@@ -227,10 +247,16 @@ static void carry(struct world *world, struct copier *self, struct job *job, boo
     self->turn ^= 1;
     if (times->next == times->pieces)
         ++*(upload ? &job->upload_at : &job->download_at);
+    if (!upload && step_awaits(job, i, self->now)) {
+        for (int x = 0; x < 2; x++)
+            if (self->chunk[x].job)
+                settle(self, &self->chunk[x]);
+        self->now = self->awaits = later(self->now, waits(job, i, true));
+    }
     settle(self, chunk);
     if (upload)
         self->now += bytes / machine->stage;
-    const bool lingers = step_lingers(job, i);
+    const bool lingers = upload && step_lingers(job, i);
     struct chunk *const other = &self->chunk[self->turn];
     if (upload && !job->brief && !lingers && other->upload && !other->lingers)
         settle(self, other);

@@ -376,6 +376,15 @@ static bool pick(const struct tb_copier *self, enum tb_wish wish, struct tb_task
     return job_next(self, best, wish, task);
 }
 
+/* Buffers of a copier with a piece on its way back. One that is not up (yet) has them to itself. */
+static int chunks_back(const struct tb_copier *copier)
+{
+    int back = 0;
+    for (int i = 0; copier->state == TB_COPIER_UP && i < TB_CHUNKS; i++)
+        back += copier->chunk[i].state != TB_CHUNK_FREE && copier->chunk[i].back;
+    return back;
+}
+
 /* Uploads first, they feed the device; but some pieces may always be on their way back: two for
  * three copiers, by the virtual clock of tests/sim the best share. More would keep too many copiers
  * waiting for products while there is something to send. Lock held. */
@@ -387,9 +396,7 @@ static bool task_take(const struct tb_copier *self, struct tb_task *task)
         return pick(self, TB_WISH_BACK, task);
     int fetching = 0;
     for (int c = 0; c < pool->copiers; c++)
-        for (int i = 0; i < TB_CHUNKS; i++)
-            fetching +=
-                pool->copier[c].chunk[i].state != TB_CHUNK_FREE && pool->copier[c].chunk[i].back;
+        fetching += chunks_back(&pool->copier[c]);
     if ((3 * fetching < 2 * pool->copiers || pool->sent >= PATIENCE) &&
         pick(self, TB_WISH_BACK_MEANWHILE, task)) {
         pool->sent = 0;

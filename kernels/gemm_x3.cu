@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Compiles the parts (KERNEL_PART of kernels.def) that a row of FP32 on 16-bit planes is launched as. Code for
 // any other architecture has none of them.
+#if defined __CUDA_ARCH_FEAT_SM90_ALL
 #include "gemm_x3.cuh"
 
-#if defined __CUDA_ARCH_FEAT_SM90_ALL
 #define KERNEL(...)
 #define KERNEL_SM80(...)
 #define KERNEL_SM90(...)

@@ -356,7 +356,7 @@ static void fill_tile(const struct tb_call *call, int64_t tile, struct sizing *s
 static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
                          const struct tb_plan *plan, struct sizing *size)
 {
-    if (all_in_place(plan)) { /* nothing to overlap with */
+    if (all_in_place(plan) && !call_is_triangular(call)) { /* nothing to overlap with */
         size->m = call->m;
         size->n = call->n;
         return;
@@ -993,6 +993,9 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
     enum tb_status status = layout(call, &size, plan);
     if (status != TB_OK)
         return status;
+    /* Without the area that the best rows want, it is a plain one. */
+    struct tb_caps used = *caps;
+    used.strict = caps->strict || (call->ab == TB_F32 && kernel_row(plan->kernel)->family != TB_X3);
 
     plan->ahead = panels ? max64(plan->tiles_k / 4, 1) : 0;
     struct walk walk = {.call = call, .plan = plan};
@@ -1002,11 +1005,11 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
         status = steps_build(&walk);
         if (status != TB_OK)
             plan_free(plan);
-        plan->est_ns = plan_estimate(plan, device_ns(call, caps, plan, &size));
+        plan->est_ns = plan_estimate(plan, device_ns(call, &used, plan, &size));
         return status;
     }
     steps_single(&walk);
-    plan->est_ns = plan_estimate(plan, device_ns(call, caps, plan, &size));
+    plan->est_ns = plan_estimate(plan, device_ns(call, &used, plan, &size));
     plan->on_caller = !resident && caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
     return TB_OK;
 }

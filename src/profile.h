@@ -39,7 +39,7 @@ enum tb_profile_source {
 enum { TB_STAGED = 5 };
 extern const double profile_staged_mb[TB_STAGED];
 
-enum { TB_PROFILE_VERSION = 2, TB_PROFILE_NAME = 128, TB_PROFILE_BYTES_MAX = 16384 };
+enum { TB_PROFILE_VERSION = 3, TB_PROFILE_NAME = 128, TB_PROFILE_BYTES_MAX = 16384 };
 
 /* A way over the link, in pinned memory. */
 struct tb_link {

@@ -8,6 +8,7 @@
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
+#include "kernel.h"
 
 /* Rows of a stored matrix, as bytes: where column `col` of product `item` begins. */
 static char *host_column(const struct tb_call *call, enum tb_operand_id which, int64_t item,
@@ -285,6 +286,11 @@ struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_p
     if (step->second && call->op == TB_HER2K)
         p.alpha[1] = -p.alpha[1];
     p.uplo = uplo_of(call, c);
+    /* In a slot of ours nobody owns what lies beside the triangle, and it does not come back: rows
+     * that know no triangles take the whole square. */
+    if (!plan->in_place[TB_C] && !(p.uplo & TB_KUPLO_REAL) &&
+        kernel_row(plan->kernel)->family != TB_SIMT)
+        p.uplo = TB_KUPLO_ALL;
     p.beta[0] = 1;
     if (step->first) {
         scalar_widen(call->beta_type, &call->beta, p.beta);

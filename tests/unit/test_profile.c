@@ -99,10 +99,10 @@ Test(profile, refuses_what_is_not_one)
     static const struct {
         const char *from, *to;
     } changes[] = {
-        {"tileblas-profile 2", "tileblas-profile 3"},
-        {"tileblas-profile 2", "tileblas-profile 2 1"},
-        {"tileblas-profile 2", "tileblas-profile"},
-        {"tileblas-profile 2\n", ""},
+        {"tileblas-profile 3", "tileblas-profile 4"},
+        {"tileblas-profile 3", "tileblas-profile 3 1"},
+        {"tileblas-profile 3", "tileblas-profile"},
+        {"tileblas-profile 3\n", ""},
         {"tileblas-profile", "something-else"},
         {"cpus 16", "cpus 0"},
         {"cpus 16", "cpus 99999999"},
@@ -147,7 +147,7 @@ Test(profile, refuses_what_is_not_one)
     cr_assert_not(parse("", 0, &out));
     /* The version is what is wrong with one of another version. */
     const char *why;
-    const size_t length = swapped("tileblas-profile 2", "tileblas-profile 7", text);
+    const size_t length = swapped("tileblas-profile 3", "tileblas-profile 7", text);
     cr_assert_not(profile_parse(text, length, &out, &why));
     cr_assert_not_null(strstr(why, "version"));
 }

@@ -369,16 +369,16 @@ static enum tb_where cuda_lookup(const struct tb_driver *driver, const void *ptr
     if (driver->cuPointerGetAttributes(4, names, values, (CUdeviceptr)(uintptr_t)ptr) !=
         CUDA_SUCCESS)
         return TB_HOST_PAGEABLE; /* not initialized by anybody, or a context that died */
+    /* In a context of the program's own the work on it is ordered by streams that ours do not see.
+     */
+    const bool foreign = cuda.context && *owner && *owner != cuda.context;
     if (managed)
-        return TB_MANAGED;
+        return foreign ? TB_DEVICE_FAR : TB_MANAGED;
     if (type == CU_MEMORYTYPE_HOST)
         return TB_HOST_PINNED;
     if (type != CU_MEMORYTYPE_DEVICE)
         return TB_HOST_PAGEABLE;
-    /* In a context of the program's own the work on it is ordered by streams that ours do not see.
-     */
-    const bool far = ordinal != cuda.device || (*owner && *owner != cuda.context);
-    return cuda.context && far ? TB_DEVICE_FAR : TB_DEVICE;
+    return foreign || (cuda.context && ordinal != cuda.device) ? TB_DEVICE_FAR : TB_DEVICE;
 }
 
 /* The driver, if the program can have memory of it: not if it is not in this process. */

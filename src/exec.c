@@ -36,6 +36,7 @@ struct step_state {
     int64_t to_issue; /* pieces */
     uint32_t seen;    /* lanes that already wait for it, a bit each */
     bool issued;
+    bool awaited;           /* another step waits for it */
     bool launched;          /* compute: asked for, whatever became of the event behind it */
     bool landed;            /* download: its product is known to be over */
     struct tb_event *event; /* behind it */
@@ -127,6 +128,9 @@ static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan 
             job->state[i].to_issue =
                 plan_pieces(&step->range, plan->elem[plan_operand(step->kind)], plan->chunk);
         job->pieces += job->state[i].to_issue;
+        for (int w = 0; w < TB_STEP_WAITS; w++)
+            if (step->waits_on[w] >= 0)
+                job->state[step->waits_on[w]].awaited = true;
     }
     job->class = class_of(call, plan);
     job->est_ns = job->ahead = (int64_t)plan->est_ns;
@@ -706,7 +710,7 @@ static bool asked_next(struct tb_job *job)
         flying = status == TB_OK;
         if (flying && chunk->of->lost) /* it waits no more, for nothing came for too long */
             copier_drain(chunk->of, chunk, TB_TIMEOUT);
-        if (flying && last)
+        if (flying && last && state->awaited)
             status = step_mark(job, chunk->task.step);
         pthread_mutex_lock(&pool->lock);
     }
@@ -746,7 +750,7 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
         spans_end(span, lane);
     }
     job->state[i].launched = status == TB_OK;
-    return status == TB_OK ? step_mark(job, i) : status;
+    return status == TB_OK && job->state[i].awaited ? step_mark(job, i) : status;
 }
 
 /* The next product of the job, if it can be issued. Lock held, and let go meanwhile. */

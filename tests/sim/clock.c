@@ -21,6 +21,7 @@ struct server {
 struct step_times {
     int64_t next, pieces; /* to issue */
     double issued, done;
+    double landed; /* downloads: the product is known to be over */
 };
 
 struct job {
@@ -168,7 +169,7 @@ enum wish { IN, BACK, BACK_MEANWHILE };
 
 static bool step_awaits(const struct job *job, int32_t i, double now)
 {
-    return !job->brief && waits(job, i, true) > now;
+    return !job->brief && job->step[i].landed > now;
 }
 
 /* The rule of exec.c: a few copiers wait for products while there is something to send. */
@@ -252,6 +253,8 @@ static void carry(struct world *world, struct copier *self, struct job *job, boo
             if (self->chunk[x].job)
                 settle(self, &self->chunk[x]);
         self->now = self->awaits = later(self->now, waits(job, i, true));
+        if (self->now < times->landed)
+            times->landed = self->now;
     }
     settle(self, chunk);
     if (upload)
@@ -330,7 +333,7 @@ static void job_open(struct job *job, const struct clock_call *call)
         abort();
     for (int32_t i = 0; i < plan->count; i++) {
         const struct tb_step *step = plan_step(plan, i);
-        job->step[i].issued = never;
+        job->step[i].issued = job->step[i].landed = never;
         if (step->kind == TB_COMPUTE)
             units += (double)step->range.items * (double)step->range.rows *
                      (double)step->range.cols * (double)step->k;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws the last call of a timeline (TILEBLAS_TRACE): timeline.py TRACE.json OUT.svg
+"""Draws the last call of a timeline (TILEBLAS_TRACE): timeline.py TRACE.json OUT.svg|png
 
 A row for each copier, for the way in, each lane of products, and the way back; time from left to right."""
 import json

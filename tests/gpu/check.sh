@@ -69,7 +69,7 @@ part edge-big timeout 280 "${forced[@]}" "$programs/edge" big
 part edge-small-memory timeout 280 "${forced[@]}" TILEBLAS_MEMORY=64M "$programs/edge" big
 part edge-automatic timeout 280 env LD_PRELOAD="$preload" TILEBLAS_START=wait "$programs/edge" big
 "${forced[@]}" TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/log" "$programs/edge" > /dev/null 2>&1
-for what in beside many asleep reset; do
+for what in beside long many asleep reset; do
     part "together-$what" timeout 120 "${forced[@]}" "$programs/together" $what
 done
 for route in gpu cpu auto; do

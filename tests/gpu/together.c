@@ -2,7 +2,7 @@
  * Calls side by side on a real GPU, with the library preloaded: a short one beside a long one, many
  * short ones at once, what the threads of the library burn while nothing moves, and a reset of the
  * device in the middle of calls. Prints a table; status 1 where a bound does not hold. Usage:
- * together [alone|beside|many|asleep|reset]. */
+ * together [alone|beside|long|many|asleep|reset]. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -138,25 +138,39 @@ static void alone(void)
     }
 }
 
-static void beside(void)
+/* Products of those sides beside one of side `large`. The median of the first, ms. */
+static double side_by_side(int large, const int sides[2])
 {
-    struct loop big = {.p = product(8192)};
-    static const int sides[] = {512, 1024};
+    struct loop big = {.p = product(large)};
+    double first = 0;
+    atomic_store(&stop, false);
     pthread_create(&big.thread, NULL, loop, &big);
     usleep(200000);
     for (int i = 0; i < 2; i++) {
         const struct product p = product(sides[i]);
         char name[40];
         multiply(&p);
-        snprintf(name, sizeof name, "dgemm %d beside 8192", sides[i]);
+        snprintf(name, sizeof name, "dgemm %d beside %d", sides[i], large);
         const struct times t = series(&p, seconds * 1000);
         row(name, t);
-        failures += i == 0 && t.median > 6; /* a product of a tile, and what is on the link */
+        first = i == 0 ? t.median : first;
     }
     atomic_store(&stop, true);
     pthread_join(big.thread, NULL);
-    printf("%-34s %8.2f ms a call, %d calls\n", "dgemm 8192 meanwhile", big.took / big.done,
-           big.done);
+    printf("dgemm %d meanwhile %23.2f ms a call, %d calls\n", large, big.took / big.done, big.done);
+    return first;
+}
+
+/* A short one waits for a product of a tile, and what is on the link. */
+static void beside(void)
+{
+    failures += side_by_side(8192, (const int[]){512, 1024}) > 6;
+}
+
+/* Two long ones share link and device; a figure to look at. */
+static void long_ones(void)
+{
+    side_by_side(16384, (const int[]){3072, 4096});
 }
 
 /* The same bytes: 16 threads of 1024, one thread of 4096. */
@@ -284,6 +298,8 @@ int main(int argc, char **argv)
         alone();
     if (!strcmp(what, "all") || !strcmp(what, "beside"))
         beside();
+    if (!strcmp(what, "all") || !strcmp(what, "long"))
+        long_ones();
     if (!strcmp(what, "all") || !strcmp(what, "many"))
         many();
     if (!strcmp(what, "all") || !strcmp(what, "asleep"))

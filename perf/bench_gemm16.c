@@ -2,14 +2,14 @@
  * The tensor-core rows of kernels.def on a device: right (against sums in double, by
  * check_gemm16.cu), and how fast beside cuBLAS, launches of both interleaved on the same data.
  * Every run of it is one process, so that a kernel that hangs costs its caller a timeout and
- * nothing else. bench_gemm16 DIR test ROW          all cases of one row; exit 0 if right
+ * nothing else.
+ *   bench_gemm16 DIR test ROW          all cases of one row; exit 0 if right
  *   bench_gemm16 DIR square AB C N...  rates of all rows at N, all transposes
  *   bench_gemm16 DIR odd AB C          shapes of all kinds; DIR batch AB C: strided batches
  * DIR holds check.cubin and the fatbins. AB, C: f16, bf16, f32. TB_CUBLAS names the library. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <cuda.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,17 +17,7 @@
 #include <string.h>
 
 #include "../src/kernel.h"
-
-static void check(CUresult r, const char *what)
-{
-    const char *name = "?";
-    if (r == CUDA_SUCCESS)
-        return;
-    cuGetErrorName(r, &name);
-    printf("  driver: %s: %s\n", what, name);
-    exit(3);
-}
-#define CU(FN, ...) check(FN(__VA_ARGS__), #FN)
+#include "bench_cu.h"
 
 static struct tb_caps caps;
 static const char *dir;

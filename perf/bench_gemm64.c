@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The FP64 rows of kernels.def, real and complex, beside cuBLAS: launches of both interleaved on
  * the same random data, results compared with each other. tests/gpu/kernels says whether rows are
- * right; this says how fast they are, for shapes and batches of all kinds. bench_gemm64 DIR square
- * d|z N...   all rows at N, all transposes bench_gemm64 DIR odd d|z           shapes of all kinds;
- * DIR batch d|z: strided batches bench_gemm64 DIR split d|z         every division of k, where that
- * pays DIR holds the fatbins of the build. TB_CUBLAS names the library; TB_ONLY: rows with that in
- * their name; TB_ROUNDS: how often each side has its turn. */
+ * right; this says how fast they are, for shapes and batches of all kinds.
+ *   bench_gemm64 DIR square d|z N...   all rows at N, all transposes
+ *   bench_gemm64 DIR odd d|z           shapes of all kinds
+ *   bench_gemm64 DIR batch d|z         strided batches
+ *   bench_gemm64 DIR split d|z         every division of k, where that pays
+ * DIR holds the fatbins of the build. TB_CUBLAS names the library; TB_ONLY: rows with that in their
+ * name; TB_ROUNDS: how often each side has its turn. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <cuda.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,17 +18,7 @@
 #include <string.h>
 
 #include "../src/kernel.h"
-
-static void check(CUresult r, const char *what)
-{
-    const char *name = "?";
-    if (r == CUDA_SUCCESS)
-        return;
-    cuGetErrorName(r, &name);
-    printf("  driver: %s: %s\n", what, name);
-    exit(3);
-}
-#define CU(FN, ...) check(FN(__VA_ARGS__), #FN)
+#include "bench_cu.h"
 
 enum { SIDES = 32, ROUNDS_MAX = 9, COPIES = 8 };
 

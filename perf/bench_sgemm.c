@@ -8,7 +8,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <cuda.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,17 +16,7 @@
 
 #include "../kernels/x3.h"
 #include "../src/kernel.h"
-
-static void check(CUresult r, const char *what)
-{
-    const char *name = "?";
-    if (r == CUDA_SUCCESS)
-        return;
-    cuGetErrorName(r, &name);
-    printf("  driver: %s: %s\n", what, name);
-    exit(3);
-}
-#define CU(FN, ...) check(FN(__VA_ARGS__), #FN)
+#include "bench_cu.h"
 
 static struct tb_caps caps;
 static const char *dir;

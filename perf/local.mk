@@ -24,6 +24,9 @@ perf_ladder_CFLAGS = $(strict_cflags)
 perf_ladder_LDADD = libtbwhole.la -lm
 
 TESTS += perf/check.sh
+# Built by hand on a GPU host (NOTES.md has the commands).
+EXTRA_DIST += perf/NOTES.md perf/bench_cu.h perf/bench_gemm16.c perf/bench_gemm64.c perf/bench_sgemm.c perf/check_gemm16.cu \
+	perf/check_sgemm.cu perf/clock.cu perf/probe_rounding.cu
 EXTRA_DIST += perf/README.md kernels/ladder/README.md perf/check.sh perf/check.csv $(perf_cases) $(perf_scripts) $(ladder_sources)
 
 ladder_sources = kernels/ladder/ladder.cu kernels/ladder/ladder.cuh kernels/ladder/limits.cu \

@@ -349,7 +349,7 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, enum tb_w
         job_advance(job, job->pieces - ++job->carried);
         const size_t elem = job->plan.elem[plan_operand(step->kind)];
         const struct tb_piece taken = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
-        job->served += (int64_t)plan_piece_bytes(&step->range, elem, &taken);
+        job->served += (int64_t)plan_piece_bytes(elem, &taken);
         if (*piece == plan_pieces(&step->range, elem, job->plan.chunk)) {
             *piece = 0;
             ++*at;
@@ -517,10 +517,10 @@ static void chunk_settle(struct tb_copier *self, struct tb_chunk *chunk)
 static struct tb_copy piece_shape(const struct tb_panel *range, size_t elem,
                                   const struct tb_piece *piece, bool up)
 {
-    const size_t bytes = plan_piece_bytes(range, elem, piece);
+    const size_t bytes = plan_piece_bytes(elem, piece);
     if (piece->rows == range->rows || piece->cols == 1 || bytes == 0)
         return (struct tb_copy){.width = bytes, .rows = 1, .dst_pitch = bytes, .src_pitch = bytes};
-    const size_t near = plan_piece_pitch(range, elem, piece), far = plan_pitch(range->rows, elem);
+    const size_t near = plan_piece_pitch(elem, piece), far = plan_pitch(range->rows, elem);
     return (struct tb_copy){.width = (size_t)piece->rows * elem,
                             .rows = (size_t)piece->cols,
                             .dst_pitch = up ? far : near,
@@ -673,7 +673,7 @@ static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
         return status;
     struct tb_span *const span = spans_begin(&job->spans, lane, chunk->back ? TRACE_D2H : TRACE_H2D,
                                              server_number(job->server), step_name(step->kind),
-                                             plan_piece_bytes(&step->range, elem, &piece));
+                                             plan_piece_bytes(elem, &piece));
     if (chunk->shape.width > 0) /* nothing of a triangle may be left in a piece */
         status = chunk->back ? dev->d2h(lane, chunk->bytes, at, chunk->shape)
                              : dev->h2d(lane, at, chunk->from, chunk->shape);

@@ -162,9 +162,8 @@ struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chu
     return piece_trim(range, piece_cut(range, elem, chunk, i));
 }
 
-size_t plan_piece_pitch(const struct tb_panel *range, size_t elem, const struct tb_piece *piece)
+size_t plan_piece_pitch(size_t elem, const struct tb_piece *piece)
 {
-    (void)range;
     return plan_pitch(piece->rows, elem);
 }
 
@@ -173,12 +172,11 @@ size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct
     return (size_t)piece->col * plan_pitch(range->rows, elem) + (size_t)piece->row * elem;
 }
 
-size_t plan_piece_bytes(const struct tb_panel *range, size_t elem, const struct tb_piece *piece)
+size_t plan_piece_bytes(size_t elem, const struct tb_piece *piece)
 {
     if (piece->rows == 0)
         return 0;
-    return (size_t)(piece->cols - 1) * plan_piece_pitch(range, elem, piece) +
-           (size_t)piece->rows * elem;
+    return (size_t)(piece->cols - 1) * plan_piece_pitch(elem, piece) + (size_t)piece->rows * elem;
 }
 
 /* --- Sizes --- */

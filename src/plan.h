@@ -127,8 +127,8 @@ struct tb_piece plan_piece(const struct tb_panel *range, size_t elem, size_t chu
 /* Its first byte within the panel on the device; bytes between its columns in a staging buffer, and
  * its bytes there from the first to the last. */
 size_t plan_piece_offset(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
-size_t plan_piece_pitch(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
-size_t plan_piece_bytes(const struct tb_panel *range, size_t elem, const struct tb_piece *piece);
+size_t plan_piece_pitch(size_t elem, const struct tb_piece *piece);
+size_t plan_piece_bytes(size_t elem, const struct tb_piece *piece);
 
 /* By the built-in rates: the products of a call, in tiles of m x n x k, so many beside each other;
  * and with that, once the bytes are known, est_ns. */

@@ -82,7 +82,7 @@ static struct span span_of(const struct tb_panel *range, size_t elem, const stru
 void stage_gather(const struct tb_call *call, const struct tb_panel *range,
                   enum tb_operand_id which, size_t elem, const struct tb_piece *piece, char *to)
 {
-    const size_t pitch = plan_piece_pitch(range, elem, piece), bytes = (size_t)piece->rows * elem;
+    const size_t pitch = plan_piece_pitch(elem, piece), bytes = (size_t)piece->rows * elem;
     struct host_walk walk = host_walk(call, range, which, piece);
     for (int64_t c = 0; c < piece->cols; c++, to += pitch) {
         const char *from = host_walk_next(&walk);
@@ -118,7 +118,7 @@ static void copy_out(char *to, const char *from, size_t bytes)
 void stage_scatter(const struct tb_call *call, const struct tb_panel *range, size_t elem,
                    const struct tb_piece *piece, const char *from)
 {
-    const size_t pitch = plan_piece_pitch(range, elem, piece), bytes = (size_t)piece->rows * elem;
+    const size_t pitch = plan_piece_pitch(elem, piece), bytes = (size_t)piece->rows * elem;
     struct host_walk walk = host_walk(call, range, TB_C, piece);
     for (int64_t c = 0; c < piece->cols; c++, from += pitch) {
         char *to = host_walk_next(&walk);

@@ -243,7 +243,7 @@ static void carry(struct world *world, struct copier *self, struct job *job, boo
     struct step_times *times = &job->step[i];
     const size_t elem = plan->elem[plan_operand(step->kind)];
     const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, times->next++);
-    const double bytes = (double)plan_piece_bytes(&step->range, elem, &piece);
+    const double bytes = (double)plan_piece_bytes(elem, &piece);
     struct chunk *chunk = &self->chunk[self->turn];
     self->turn ^= 1;
     if (times->next == times->pieces)

@@ -791,21 +791,25 @@ static int row_of(enum tb_family family)
     return -1;
 }
 
+static const struct tb_gemm_params deep_product = {
+    .a = 0x100000,
+    .b = 0x200000,
+    .c = 0x300000,
+    .m = 64,
+    .n = 64,
+    .k = 4096,
+    .lda = 4096,
+    .ldb = 4096,
+    .ldc = 64,
+    .batch = 1,
+    .alpha = {1, 0},
+};
+
 /* Operands that the tensor copy engine takes, and such that it does not: another row serves those.
  */
 static void maps(void)
 {
-    struct tb_gemm_params p = {.a = 0x100000,
-                               .b = 0x200000,
-                               .c = 0x300000,
-                               .m = 64,
-                               .n = 64,
-                               .k = 4096,
-                               .lda = 4096,
-                               .ldb = 4096,
-                               .ldc = 64,
-                               .batch = 1,
-                               .alpha = {1, 0}};
+    struct tb_gemm_params p = deep_product;
     struct tb_lane *lane;
     const int row = row_of(TB_SM90);
     check_ready("Fake GPU 0");
@@ -828,17 +832,7 @@ static void maps(void)
  * serves. */
 static void parts(void)
 {
-    struct tb_gemm_params p = {.a = 0x100000,
-                               .b = 0x200000,
-                               .c = 0x300000,
-                               .m = 64,
-                               .n = 64,
-                               .k = 4096,
-                               .lda = 4096,
-                               .ldb = 4096,
-                               .ldc = 64,
-                               .batch = 1,
-                               .alpha = {1, 0}};
+    struct tb_gemm_params p = deep_product;
     struct tb_lane *lane;
     tb_dptr area;
     const int row = row_of(TB_X3);

@@ -160,6 +160,7 @@ static enum tb_status seam(const char *what)
         while (!sim.let_go)
             pthread_cond_wait(&released, &lock);
         sim.hanging = false;
+        pthread_cond_broadcast(&released);
     }
     while (sim.hang_all && sim.hanging && !sim.let_go)
         pthread_cond_wait(&released, &lock);
@@ -245,6 +246,8 @@ void sim_release(void)
     pthread_mutex_lock(&lock);
     sim.let_go = true;
     pthread_cond_broadcast(&released);
+    while (sim.hanging) /* else the next sim_hang() would catch the same thread again */
+        pthread_cond_wait(&released, &lock);
     pthread_mutex_unlock(&lock);
 }
 

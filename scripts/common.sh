@@ -119,11 +119,12 @@ make_in() {
     make -C "$build" $(jobs) "$@"
 }
 
-# show_failures DIRECTORY: the end of the log of every test that failed there.
+# show_failures DIRECTORY: of the log of every test that failed there, what it says of failures and its end.
 show_failures() {
     find "$root/$1" -name '*.trs' -exec grep -lE '^:test-result: (FAIL|XPASS|ERROR)' {} + |
         while read -r result; do
             echo "--- ${result%.trs}.log"
+            head -n -40 "${result%.trs}.log" | grep -E -A6 'FAIL|not ok|does not hold' | head -60
             tail -40 "${result%.trs}.log"
         done
 }

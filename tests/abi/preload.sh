@@ -72,7 +72,7 @@ hostile "files that may not grow" 0 TILEBLAS_VERBOSE=1 TILEBLAS_LOG="$work/grown
     env --default-signal=PIPE TILEBLAS_VERBOSE=2 LD_PRELOAD="$preload" ./plain call 2>&1 > out
     echo $? > status
 ) | true; }
-for _ in 1 2 3 4 5 6 7 8 9 10; do [ -s status ] || sleep 0.2; done
+for _ in $(seq 150); do [ -s status ] || sleep 0.2; done
 [ "$(cat status)" = 0 ] || fail "the reader of stderr is gone: status $(cat status)"
 hostile "closed streams" 0 LD_PRELOAD="$preload" ./plain close
 hostile "closed streams, verbose" 0 TILEBLAS_VERBOSE=2 LD_PRELOAD="$preload" ./plain close
@@ -107,7 +107,7 @@ grep -q ' 0 level-3 calls caught' err || fail "the summary of /bin/true: $(cat e
 TILEBLAS_VERBOSE=0 TILEBLAS_ROUTE=moon LD_PRELOAD=$preload /bin/true > out 2> err
 [ -s out ] || [ -s err ] && fail "/bin/true reads the configuration: $(cat out err)"
 
-# Start-up: the median of 101, bare and preloaded taken in turn.
+# Start-up: the shortest of 101, bare and preloaded taken in turn; what else the machine does makes none shorter.
 cat > startup.c <<'END'
 #define _GNU_SOURCE
 #include <spawn.h>
@@ -133,8 +133,8 @@ int main(int argc, char **argv)
             ms[side][i] = now() - start;
         }
     for (int side = 0; side < 2; side++) qsort(ms[side], RUNS, sizeof(double), compare);
-    printf("/bin/true: %.2f ms bare, %.2f ms preloaded (medians)\n", ms[0][RUNS / 2], ms[1][RUNS / 2]);
-    return ms[1][RUNS / 2] - ms[0][RUNS / 2] >= 1.0;
+    printf("/bin/true: %.2f ms bare, %.2f ms preloaded (shortest)\n", ms[0][0], ms[1][0]);
+    return ms[1][0] - ms[0][0] >= 1.0;
 }
 END
 build startup startup.c -Wno-misleading-indentation

@@ -15,7 +15,7 @@ grep -q 'dgemm_ NT 4294967298 2 2 2.5 4294967298 2 0 4294967298' plain || fail "
 for program in wide wide_named; do
     for library in "$preload" $( [ -e "$sim" ] && echo "$sim" ); do
         for route in auto gpu cpu; do
-            LD_PRELOAD=$library TILEBLAS_ROUTE=$route timeout 20 ./$program > shown 2> err || fail "$program, $route: status $?"
+            LD_PRELOAD=$library TILEBLAS_ROUTE=$route timeout 60 ./$program > shown 2> err || fail "$program, $route: status $?"
             cmp -s plain shown || fail "$program, $route, ${library##*/}: $(diff plain shown | head -4 | tr '\n' '|')"
             [ -s err ] && fail "$program, $route: on stderr: $(head -2 err)"
         done

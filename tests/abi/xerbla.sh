@@ -13,9 +13,9 @@ build own_linked "$here/xerbla.c" -DWITH_XERBLA -rdynamic -L"$libs" -Wl,--no-as-
 same() {
     local program=$1 mode=$2 linked=$3
     shift 3
-    timeout 20 ./"$program" "$mode" standard > plain 2> plain.err || fail "$program $mode without us: status $?: $(head -3 plain.err)"
+    timeout 60 ./"$program" "$mode" standard > plain 2> plain.err || fail "$program $mode without us: status $?: $(head -3 plain.err)"
     [ "$(grep -c 'bad=' plain)" -ge 500 ] || fail "$program $mode without us: only $(grep -c 'bad=' plain) cases"
-    timeout 20 env "$@" ./"$program$linked" "$mode" standard > shown 2> shown.err || fail "$program $mode, $*: status $?: $(head -3 shown.err)"
+    timeout 60 env "$@" ./"$program$linked" "$mode" standard > shown 2> shown.err || fail "$program $mode, $*: status $?: $(head -3 shown.err)"
     cmp plain shown || fail "$program $mode, $*: $(diff plain shown | head -6 | tr '\n' '|')"
     cmp -s plain.err shown.err || fail "$program $mode, $*: stderr $(head -3 shown.err)"
 }
@@ -32,7 +32,7 @@ grep -q 'illegal value' plain || ./theirs theirs standard 2> /dev/null | grep -q
 
 for mode in own jump; do
     for library in "$preload" $( [ -e "$sim" ] && echo "$sim" ); do
-        timeout 20 env LD_PRELOAD="$library" ./own $mode lacking > out 2> err || fail "names of ours, $mode, $library: status $?: $(head -20 out)"
+        timeout 60 env LD_PRELOAD="$library" ./own $mode lacking > out 2> err || fail "names of ours, $mode, $library: status $?: $(head -20 out)"
     done
 done
 [ "$(sed -n 's/^\([0-9]*\) names.*/\1/p' err)" -ge 490 ] || fail "names of ours: $(cat err)"

@@ -110,6 +110,14 @@ static int64_t now_ns(void)
     return t.tv_sec * SECOND + t.tv_nsec;
 }
 
+/* What this process has worked, in ns: no other program makes it longer. */
+static int64_t worked_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * SECOND + t.tv_nsec;
+}
+
 static void sleep_us(long us)
 {
     struct timespec t = {us / 1000000, us % 1000000 * 1000};
@@ -182,14 +190,13 @@ static int status_of(pid_t child)
 
 static void no_driver(void)
 {
-    int64_t begin = now_ns();
     if (dlopen("libcuda.so.1", RTLD_LAZY)) {
         printf("  (no_driver: this machine has a driver, not tried)\n");
         return;
     }
-    begin = now_ns();
-    CHECK(device_start(5 * SECOND) == TB_DEVICE_ABSENT);
-    CHECK(now_ns() - begin < SECOND / 20);
+    const int64_t begin = worked_ns();
+    CHECK(device_start(5 * SECOND) == TB_DEVICE_ABSENT); /* not waited for: it would be starting */
+    CHECK(worked_ns() - begin < SECOND / 20);
     CHECK(says("libcuda.so.1"));
 }
 
@@ -263,16 +270,13 @@ static void facts(void)
 
 static void slow_start(void)
 {
-    int64_t begin = now_ns();
+    const int64_t begin = now_ns();
     CHECK(device_start(0) == TB_DEVICE_STARTING);
-    CHECK(now_ns() - begin < SECOND / 5);
     CHECK(device_state() == TB_DEVICE_STARTING && device_caps() == NULL && says("starting"));
-    begin = now_ns();
-    CHECK(device_start(SECOND / 20) == TB_DEVICE_STARTING);
-    int64_t waited = now_ns() - begin;
-    CHECK(waited >= SECOND / 20 && waited < SECOND / 4);
+    CHECK(device_start(SECOND / 20) == TB_DEVICE_STARTING); /* the wait ends before the start does */
+    CHECK(now_ns() - begin >= SECOND / 20);
     check_ready("Fake GPU 0");
-    CHECK(now_ns() - begin >= SECOND / 4);
+    CHECK(now_ns() - begin >= 2 * SECOND);
 }
 
 static void program_handler(int number)
@@ -400,13 +404,12 @@ static void fork_before(void)
 /* In a child of a process that used the driver. */
 static void check_forked(int calls_of_parent)
 {
-    int64_t begin = now_ns();
+    alarm(50);
     CHECK(device_state() == TB_DEVICE_FORKED);
-    CHECK(device_start(5 * SECOND) == TB_DEVICE_FORKED);
+    CHECK(device_start(3600 * SECOND) == TB_DEVICE_FORKED); /* at once, or the alarm ends it */
     CHECK(device_caps() == NULL && says("child"));
     device_fault(TB_DEVICE_FAULT, "nothing", true);
     CHECK(device_state() == TB_DEVICE_FORKED);
-    CHECK(now_ns() - begin < SECOND);
     CHECK(calls_of_parent < 0 || calls(NULL) == calls_of_parent);
 }
 
@@ -461,7 +464,6 @@ static void fork_during(void)
     for (int i = 0; i < 5; i++) {
         pid_t child = i % 2 ? raw_clone() : fork();
         if (child == 0) {
-            alarm(5);
             check_forked(-1);
             _exit(3);
         }
@@ -490,7 +492,6 @@ static void fork_under_lock(void)
     for (int i = 0; i < 100; i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(10);
             check_forked(-1);
             _exit(3);
         }
@@ -918,7 +919,7 @@ static const struct test {
     {"open_fails", open_fails, .env = {"FAKE_CUDA_FAIL=cuMemGetInfo:2", "FAKE_CUDA_DEVICES=2"}},
     {"nothing_before", nothing_before, .env = {NULL}},
     {"facts", facts, .env = {NULL}},
-    {"slow_start", slow_start, .env = {"FAKE_CUDA_INIT_MS=300", "FAKE_CUDA_OPEN_MS=100"}},
+    {"slow_start", slow_start, .env = {"FAKE_CUDA_INIT_MS=1500", "FAKE_CUDA_OPEN_MS=500"}},
     {"signals_stay_ours", signals_stay_ours, .env = {NULL}},
     {"many_callers", many_callers, .env = {"FAKE_CUDA_INIT_MS=30"}},
     {"exit_during_start", exit_during_start,

@@ -90,12 +90,16 @@ static enum tb_where where_matrix(const struct tb_call *call, int which, int64_t
     return common(where, where_is((const void *)end));
 }
 
+static bool is_list(const struct tb_call *call, int which)
+{
+    return which == PLACE_A   ? call->alist != NULL
+           : which == PLACE_B ? call->blist != NULL
+                              : call->clist != NULL;
+}
+
 static enum tb_where where_operand(const struct tb_call *call, int which)
 {
-    const bool list = which == PLACE_A   ? call->alist != NULL
-                      : which == PLACE_B ? call->blist != NULL
-                                         : call->clist != NULL;
-    if (!list)
+    if (!is_list(call, which))
         return where_matrix(call, which, 0, call->batch - 1);
     enum tb_where where = where_matrix(call, which, 0, 0);
     /* The question costs 0.1 us: a program that has no CUDA of its own is asked once. */
@@ -118,6 +122,30 @@ bool place_find(struct tb_call *call)
             atomic_store(&seen, true);
     }
     return afar;
+}
+
+/* A mixed list has managed memory that call->where does not tell of. */
+static const void *managed_of(const struct tb_call *call, int which)
+{
+    if (!is_list(call, which))
+        return call->where[which] == TB_MANAGED ? base_of(call, which, 0) : NULL;
+    for (int64_t i = 0; i < call->batch; i++)
+        if (where_is(base_of(call, which, i)) == TB_MANAGED)
+            return base_of(call, which, i);
+    return NULL;
+}
+
+void place_await(const struct tb_call *call)
+{
+    const void *managed = NULL;
+    char byte;
+    if (!atomic_load_explicit(&seen, memory_order_relaxed))
+        return;
+    for (int which = PLACE_A; which < PLACES && !managed; which++)
+        if (which != PLACE_B || call_has_b(call))
+            managed = managed_of(call, which);
+    if (managed) /* the copy comes behind the default stream, and is waited for */
+        (void)tb_dev()->fetch(&byte, managed, (struct tb_copy){1, 1, 1, 1});
 }
 
 /* --- Copies for the CPU --- */

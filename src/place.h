@@ -17,6 +17,10 @@ bool place_used(void);
 /* Fills call->where of a normalized call; true: the CPU cannot read some operand. */
 bool place_find(struct tb_call *call);
 
+/* Waits for what the program has asked of its default stream, where an operand of the call is in
+ * managed memory: the CPU may read that, but not before it is written. place_find() was there. */
+void place_await(const struct tb_call *call);
+
 /* One product of a call with every operand readable by the CPU. */
 struct tb_place {
     struct tb_call call; /* of that product alone */

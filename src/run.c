@@ -147,6 +147,8 @@ static int64_t finish_on_cpu(const struct tb_call *call, struct tb_offload *offl
     inside++;
     for (; offload_undone(offload, &rect); rects++) {
         const int64_t start = trace_start();
+        if (rects == 0 && !offload->hung)
+            place_await(call);
         cpu_rect(call, &rect, copies);
         trace_span(start, "caller", "CPU tile", "%lld x %lld", (long long)rect.m,
                    (long long)rect.n);
@@ -169,6 +171,7 @@ static bool run_on_gpu(struct tb_call *call, struct tb_pass *pass)
         pass->judgement.where = TB_ON_CPU;
         pass->judgement.reason = offload.reason;
         pass->lost = offload.unsure || (offload.hung && pass->judgement.copies);
+        pass->hung = offload.hung;
         pass->judgement.copies = pass->judgement.copies || pass->lost;
         return false;
     }
@@ -224,6 +227,9 @@ struct tb_pass run_enter(struct tb_call *call)
     struct tb_pass pass = {.start_ns = timed ? log_now_ns() : 0, .judgement = run_judge(call)};
     if (pass.judgement.where == TB_ON_GPU && run_on_gpu(call, &pass))
         return pass;
+    if (pass.judgement.reason != TB_WHY_ILLEGAL && pass.judgement.reason != TB_WHY_NESTED &&
+        !pass.hung)
+        place_await(call);
     if (pass.judgement.copies) {
         run_on_copies(call, &pass);
         return pass;

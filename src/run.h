@@ -43,6 +43,7 @@ struct tb_pass {
     tb_fn fn;       /* forward the call there, arguments unchanged; NULL: all done */
     bool k_is_zero; /* but with k = 0 */
     bool lost;      /* operands on a device that does not answer */
+    bool hung;      /* the device stopped answering during this call */
     bool counted;   /* run_leave() has something to close */
     struct tb_judgement judgement;
     uint64_t start_ns;

@@ -221,6 +221,7 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "gpu";
     static const enum tb_where here[3] = {TB_DEVICE, TB_DEVICE, TB_DEVICE};
+    static const enum tb_where shared[3] = {TB_HOST_PAGEABLE, TB_MANAGED, TB_HOST_PAGEABLE};
     setenv("TILEBLAS_SIM_MEMORY", "100000000", 1);
     setenv("TILEBLAS_ROUTE", strcmp(mode, "cpu") == 0 ? "cpu" : "auto", 1);
     setenv("TILEBLAS_DEVICES", strcmp(mode, "none") == 0 ? "none" : "all", 1);
@@ -238,6 +239,11 @@ int main(int argc, char **argv)
                "a product on device operands should run in place");
     else
         expect(fetched() > before && launches == 0, "the CPU should have got copies");
+    /* symm takes no operand in managed memory: the CPU reads it, behind the default stream. */
+    const long waits = fetched(), puts = sim_counts().puts;
+    try_call(call_of(TB_SYMM, TB_F64, 1), shared, 1, false, mode);
+    expect(fetched() == waits + 1 && sim_counts().puts == puts,
+           "the CPU should wait for managed memory once, and not copy it");
     sim_user_free(own);
     fprintf(stderr, "%s: %d failures\n", mode, failures);
     return failures != 0;

@@ -184,6 +184,15 @@ static int tune(int count, char **words)
     return tune_run(&wanted);
 }
 
+static bool is_command(const char *word)
+{
+    static const char *const known[] = {"run", "report", "info", "tune", "--help", "--version"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(word, known[i]) == 0)
+            return true;
+    return false;
+}
+
 int main(int count, char **words)
 {
     int status = 0;
@@ -205,7 +214,10 @@ int main(int count, char **words)
         printf("tileblas %s\n", TB_VERSION);
     else {
         if (count >= 2)
-            fprintf(stderr, "tileblas: unknown command %s\n", words[1]);
+            fprintf(stderr,
+                    is_command(words[1]) ? "tileblas: %s: wrong number of words\n"
+                                         : "tileblas: unknown command %s\n",
+                    words[1]);
         print_usage(stderr);
         return EXIT_USAGE;
     }

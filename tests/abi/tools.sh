@@ -71,7 +71,7 @@ is ""
 warns "usage:"
 expect 2 "$tool" report
 is ""
-warns "unknown command report"
+warns "report: wrong number of words"
 expect 2 "$tool" tune --nonsense
 is ""
 warns "bad option --nonsense"

@@ -273,7 +273,8 @@ static void slow_start(void)
     const int64_t begin = now_ns();
     CHECK(device_start(0) == TB_DEVICE_STARTING);
     CHECK(device_state() == TB_DEVICE_STARTING && device_caps() == NULL && says("starting"));
-    CHECK(device_start(SECOND / 20) == TB_DEVICE_STARTING); /* the wait ends before the start does */
+    /* A wait that ends before the start does. */
+    CHECK(device_start(SECOND / 20) == TB_DEVICE_STARTING);
     CHECK(now_ns() - begin >= SECOND / 20);
     check_ready("Fake GPU 0");
     CHECK(now_ns() - begin >= 2 * SECOND);

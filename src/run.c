@@ -10,6 +10,7 @@
 #include "place.h"
 #include "trace.h"
 #include "watch.h"
+#include <errno.h>
 #include <math.h>
 #include <time.h>
 
@@ -221,7 +222,7 @@ static void run_on_copies(struct tb_call *call, struct tb_pass *pass)
     log_pass(call, pass, (struct tb_outcome){0});
 }
 
-struct tb_pass run_enter(struct tb_call *call)
+static struct tb_pass enter(struct tb_call *call)
 {
     const bool timed = log_wants(1) || trace_on();
     struct tb_pass pass = {.start_ns = timed ? log_now_ns() : 0, .judgement = run_judge(call)};
@@ -258,10 +259,21 @@ struct tb_pass run_enter(struct tb_call *call)
     return pass;
 }
 
+/* The program's errno stays as it is, whatever was tried. */
+struct tb_pass run_enter(struct tb_call *call)
+{
+    const int saved = errno;
+    const struct tb_pass pass = enter(call);
+    errno = saved;
+    return pass;
+}
+
 void run_leave(const struct tb_call *call, const struct tb_pass *pass)
 {
+    const int saved = errno; /* of the CPU BLAS, if it set it */
     const struct tb_choice choice = choice_of(&pass->judgement);
     inside--;
     offload_cpu_ended(&choice);
     log_pass(call, pass, (struct tb_outcome){0});
+    errno = saved;
 }

@@ -176,6 +176,7 @@ static enum tb_reason reason_of_status(enum tb_status status)
     case TB_NO_IMAGE:
         return TB_WHY_NO_KERNEL;
     case TB_BUSY:
+    case TB_NO_THREAD: /* a limit of the process, no fault of the device */
         return TB_WHY_BUSY;
     case TB_FORKED:
         return TB_WHY_FORKED;

@@ -26,6 +26,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic pid_t owner; /* of all below */
 static char buffer[ROOM];
 static size_t used;
+static int cancel_before;            /* of the thread that holds the lock */
 static uint64_t named[TRACE_TRACKS]; /* lanes whose name is written, a bit each */
 static _Thread_local pid_t thread_named;
 
@@ -56,7 +57,8 @@ static void put_all(int fd, const char *text, size_t length)
 static void flush_locked(void)
 {
     char path[4096], head[200];
-    const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY, saved = errno;
+    /* A FIFO that nobody reads is not waited for. */
+    const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, saved = errno;
     if (used == 0)
         return;
     log_expand_pid(trace_path, path, sizeof path);
@@ -83,9 +85,11 @@ static void flush_locked(void)
 }
 
 /* In a child what the parent held is the parent's to write; the lock may be held by nobody there.
- */
+ * A caller that is cancelled while it writes would take the lock along. */
 static void lock_take(void)
 {
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pid_t expected = atomic_load(&owner);
     const pid_t self = getpid();
     if (expected != self && atomic_compare_exchange_strong(&owner, &expected, self)) {
@@ -94,6 +98,14 @@ static void lock_take(void)
         memset(named, 0, sizeof named);
     }
     pthread_mutex_lock(&lock);
+    cancel_before = cancel;
+}
+
+static void lock_give(void)
+{
+    int cancel = cancel_before;
+    pthread_mutex_unlock(&lock);
+    pthread_setcancelstate(cancel, &cancel);
 }
 
 void trace_flush(void)
@@ -102,7 +114,7 @@ void trace_flush(void)
         return;
     lock_take();
     flush_locked();
-    pthread_mutex_unlock(&lock);
+    lock_give();
 }
 
 /* Each event begins with the comma behind the one before. Lock held. */
@@ -157,7 +169,7 @@ void trace_span(int64_t start, const char *thread, const char *name, const char 
         name_track(gettid(), thread, -1);
     }
     add_span(gettid(), thread, name, start, now, text);
-    pthread_mutex_unlock(&lock);
+    lock_give();
 }
 
 void trace_lane(enum trace_track track, int lane, const char *name, int64_t bytes, int64_t from_ns,
@@ -173,5 +185,5 @@ void trace_lane(enum trace_track track, int lane, const char *name, int64_t byte
         name_track(tid, tracks[track], lane);
     }
     add_span(tid, tracks[track], name, from_ns, to_ns, text);
-    pthread_mutex_unlock(&lock);
+    lock_give();
 }

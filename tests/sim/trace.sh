@@ -16,4 +16,6 @@ for i in 1 2; do
     TILEBLAS_TRACE="$work/both.json" "$program" return || exit 1
 done
 $python "$TB_SRCDIR/tests/sim/timeline.py" both "$work/both.json" || exit 1
-[ -z "$(TILEBLAS_TRACE=/nonexistent/x.json "$program" return 2>&1)" ]
+[ -z "$(TILEBLAS_TRACE=/nonexistent/x.json "$program" return 2>&1)" ] || exit 1
+# Nobody reads the FIFO: the program does not wait for somebody who might.
+mkfifo "$work/fifo" && TILEBLAS_TRACE="$work/fifo" timeout 60 "$program" return || exit 1

@@ -38,7 +38,8 @@ struct step_state {
     bool issued;
     bool awaited;           /* another step waits for it */
     bool launched;          /* compute: asked for, whatever became of the event behind it */
-    bool landed;            /* download: its product is known to be over */
+    bool waited;            /* download: a copier waits for its product, or has */
+    bool landed;            /* and its product is known to be over */
     struct tb_event *event; /* behind it */
 };
 
@@ -64,6 +65,7 @@ struct tb_job {
     enum tb_status status;   /* the first failure */
     bool begun, over, give_up, in_lingers;
     bool undrained;      /* something of it may still go on */
+    atomic_bool torn;    /* a part of a product was asked for, and the rest refused */
     atomic_bool touched; /* a product was asked for */
     pthread_cond_t told; /* the caller: begun, over, or the last section left */
     atomic_uint guard;   /* sections inside, and abandoned_bit */
@@ -264,14 +266,18 @@ static bool step_lingers(const struct tb_plan *plan, const struct tb_step *step)
     return false;
 }
 
+static int copiers_able(void)
+{
+    return pool_get()->copiers - pool_get()->copiers_failed;
+}
+
 /* The first of every six copiers is for brief calls alone: whatever the long ones wait for, a brief
  * one finds somebody to carry it. */
 static bool is_swift(const struct tb_copier *self)
 {
     enum { EVERY = 6 };
-    const struct tb_pool *pool = pool_get();
-    return pool->copiers - pool->copiers_failed >= EVERY && self->index % EVERY == 0 &&
-           self->state == TB_COPIER_UP && !self->lost;
+    return copiers_able() >= EVERY && self->index % EVERY == 0 && self->state == TB_COPIER_UP &&
+           !self->lost;
 }
 
 static bool any_swift(const struct tb_pool *pool)
@@ -299,22 +305,22 @@ enum tb_wish { TB_WISH_IN, TB_WISH_BACK, TB_WISH_BACK_MEANWHILE };
 
 /* Must the product of a download be over before its transfer is asked for? Transfers that wait on
  * the device hold up others: the device has few queues, which all lanes share. The products of a
- * brief call are short. Lock held. */
+ * brief call are short; and a copier that is alone has to send meanwhile. Lock held. */
 static bool step_awaits(const struct tb_job *job, int32_t i)
 {
-    return job->class == TB_LONG && !job->state[i].landed &&
+    return job->class == TB_LONG && copiers_able() > 1 && !job->state[i].landed &&
            step_lingers(&job->plan, plan_step(&job->plan, i));
 }
 
-/* May one more copier wait for a product? Not many have to, all learn of it; the others carry what
- * there is to send `meanwhile`, or will be. Lock held. */
-static bool may_await(bool meanwhile)
+/* May one more copier wait for this product? One does for each, all learn of it; the others carry
+ * what there is to send `meanwhile`, or will be. Lock held. */
+static bool may_await(const struct step_state *state, bool meanwhile)
 {
     const struct tb_pool *pool = pool_get();
     int waiting = 0;
     for (int c = 0; c < pool->copiers; c++)
         waiting += pool->copier[c].awaits;
-    return (meanwhile ? 6 : 2) * waiting < pool->copiers;
+    return !state->waited && (meanwhile ? 6 : 2) * waiting < copiers_able();
 }
 
 /* The next piece of one kind of a job for a copier, if its step is ready. Lock held. */
@@ -332,7 +338,8 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, enum tb_w
         return false;
     const struct tb_step *step = plan_step(&job->plan, *at);
     const bool awaits = !upload && step_awaits(job, *at);
-    if (!copier_suits(self, job) || (awaits && !may_await(wish == TB_WISH_BACK_MEANWHILE)))
+    if (!copier_suits(self, job) ||
+        (awaits && !may_await(&job->state[*at], wish == TB_WISH_BACK_MEANWHILE)))
         return false;
     if (task) {
         /* Behind an upload that lingers those of the same call do, on the same lane. */
@@ -344,6 +351,7 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, enum tb_w
                                  .lingers = upload && job->in_lingers,
                                  .awaits = awaits,
                                  .landed = !upload && job->state[*at].landed};
+        job->state[*at].waited = job->state[*at].waited || awaits;
         job->busy++;
         job->refs++;
         job_advance(job, job->pieces - ++job->carried);
@@ -468,9 +476,9 @@ static void task_commit(struct tb_chunk *chunk)
     const struct tb_piece piece = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
     const int64_t start = trace_start();
     stage_scatter(&job->call, &step->range, elem, &piece, chunk->bytes);
-    trace_span(start, "copier", "unstage", NULL);
     job->done[step->piece0 + task->piece] = 1;
     job_leave(job);
+    trace_span(start, "copier", "unstage", NULL);
     task_close(task, TB_OK, true);
 }
 
@@ -544,14 +552,15 @@ static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *t
         return TB_TIMEOUT;
     /* Pinned memory needs no staging on the way in: should the caller give up, it is only read. On
      * the way back it is staged like all: C is written when a piece is known good. */
-    if (job->call.where[which] != TB_HOST_PINNED ||
-        !stage_rectangle(&job->call, &step->range, which, elem, &piece, &chunk->from,
-                         &chunk->shape)) {
-        const int64_t start = trace_start();
+    const int64_t start = trace_start();
+    const bool direct =
+        job->call.where[which] == TB_HOST_PINNED &&
+        stage_rectangle(&job->call, &step->range, which, elem, &piece, &chunk->from, &chunk->shape);
+    if (!direct)
         stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
-        trace_span(start, "copier", "stage", NULL);
-    }
     job_leave(job);
+    if (!direct)
+        trace_span(start, "copier", "stage", NULL);
     return TB_OK;
 }
 
@@ -748,6 +757,11 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
         atomic_store(&job->touched, true);
         status = dev->launch(lane, stage_kernel(&job->plan, step), &params);
         spans_end(span, lane);
+        /* Of several kernels in a row one may have written C, with beta; C must not get it again.
+         */
+        if (status != TB_OK && status != TB_NO_KERNEL && status != TB_NO_IMAGE &&
+            job->plan.in_place[TB_C] && job->plan.scratch_bytes > 0)
+            atomic_store(&job->torn, true);
     }
     job->state[i].launched = status == TB_OK;
     return status == TB_OK && job->state[i].awaited ? step_mark(job, i) : status;
@@ -843,7 +857,7 @@ static void job_drive(struct tb_server *self, struct tb_job *job)
         const enum tb_status status = engine_status(pool);
         if (status != TB_OK)
             job_fail(job, status);
-        else if (compute_next(self, job) || asked_next(job))
+        else if (asked_next(job) || compute_next(self, job)) /* those are few, these may be many */
             continue;
         else if (job->plan.in_place[TB_C] && job->compute_at == job->plan.count)
             job_land(self, job);
@@ -914,6 +928,15 @@ static void job_tell(const struct tb_job *job)
     }
 }
 
+/* Memory that is idle makes room for lanes too. */
+static enum tb_status lanes_get(struct tb_server *self, enum tb_class class)
+{
+    enum tb_status status = server_lanes(self, class);
+    while (status == TB_NO_MEMORY && pool_release())
+        status = server_lanes(self, class);
+    return status;
+}
+
 static void job_run(struct tb_server *self, struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
@@ -922,7 +945,7 @@ static void job_run(struct tb_server *self, struct tb_job *job)
     if (status != TB_OK)
         engine_break(status);
     else
-        status = server_lanes(self, job->class);
+        status = lanes_get(self, job->class);
     if (status == TB_OK)
         status = pool_take(job->plan.bytes, job->class, &job->give_up, job_begun, job, &job->slab);
     if (status == TB_OK) {
@@ -931,11 +954,13 @@ static void job_run(struct tb_server *self, struct tb_job *job)
         status = job->status;
         if (status != TB_OK && !job_abandoned(job) && !job_drain(self, job))
             job_undrained(job);
-        else if (status != TB_OK && job->plan.in_place[TB_C])
+        else if (status != TB_OK && job->plan.in_place[TB_C] && !job_abandoned(job))
             (void)tiles_land(self, job);
         else if (status == TB_OK)
             job_tell(job);
-        if (!job_abandoned(job)) {
+        if (job_abandoned(job)) {
+            spans_drop(&job->spans);
+        } else {
             spans_close(&job->spans);
             pool_give(job->slab);
         }
@@ -1123,8 +1148,9 @@ static enum tb_status run_served(const struct tb_call *call, const struct tb_pla
     enum tb_status status = job_submit(job);
     if (status == TB_OK)
         status = job_wait(job, exec_watchdog_ns + 10 * estimate_ns(call, plan));
-    *unsure = plan->in_place[TB_C] && atomic_load(&job->touched) &&
-              (job->undrained || (status == TB_TIMEOUT && job_abandoned(job)));
+    *unsure =
+        plan->in_place[TB_C] && atomic_load(&job->touched) &&
+        (job->undrained || atomic_load(&job->torn) || (status == TB_TIMEOUT && job_abandoned(job)));
     job_drop(job);
     pthread_mutex_unlock(&pool->lock);
     return status;

@@ -10,8 +10,8 @@
 void cpu_lost(const struct tb_call *call)
 {
     log_line(1,
-             "%s: C is not computed: its operands are on a device that does not answer, or there "
-             "is no memory to copy them to",
+             "%s: C is not computed: its operands are on a device that does not answer or broke "
+             "off, or there is no memory to copy them to",
              call->name);
 }
 

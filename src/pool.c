@@ -278,9 +278,8 @@ enum tb_status pool_start(struct tb_pool *p, void (*copy)(struct tb_copier *self
 
 static void stage_close(struct tb_stage *stage)
 {
-    for (int i = 0; i < TB_RING; i++)
-        if (stage->event[i])
-            tb_dev()->event_close(stage->event[i]);
+    for (int i = 0; i < TB_RING && stage->event[i]; i++)
+        tb_dev()->event_close(stage->event[i]);
     if (stage->lane)
         tb_dev()->lane_close(stage->lane);
     *stage = (struct tb_stage){0};
@@ -313,10 +312,12 @@ enum tb_status server_lanes(struct tb_server *self, enum tb_class class)
 
 enum tb_status stage_mark(struct tb_stage *stage, struct tb_event **out)
 {
-    struct tb_event **event = &stage->event[stage->turn++ % TB_RING];
+    struct tb_event **event = &stage->event[stage->turn % TB_RING];
     enum tb_status status = *event ? TB_OK : tb_dev()->event_open(event);
-    if (status == TB_OK)
+    if (status == TB_OK) {
+        stage->turn++; /* so that the first that is not open ends the list */
         status = tb_dev()->record(*event, stage->lane);
+    }
     *out = *event;
     return status;
 }
@@ -445,6 +446,14 @@ static bool slab_release(void)
             return true;
         }
     return false;
+}
+
+bool pool_release(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    const bool any = slab_release();
+    pthread_mutex_unlock(&pool.lock);
+    return any;
 }
 
 static size_t room_most(enum tb_class class)

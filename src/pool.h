@@ -13,7 +13,8 @@
 #include "plan.h"
 
 enum { TB_COPIERS_MAX = 16, TB_COPIERS_AUTO = 12, TB_SERVERS_MAX = 8, TB_SLABS_MAX = 32 };
-enum { TB_RING = 128, TB_CHUNKS = 2 }; /* events of a lane; staging buffers of a copier */
+/* Events of a lane, more than a plan has products on one; staging buffers of a copier. */
+enum { TB_RING = 2048, TB_CHUNKS = 2 };
 
 /* Calls that are over in a few ms, and the others: the former may overtake the latter everywhere.
  */
@@ -150,6 +151,9 @@ void server_retire(struct tb_server *self);
 
 /* Opens the kit; on the thread of a caller that has taken it. */
 enum tb_status kit_open(struct tb_kit *kit);
+
+/* Gives one slab that nobody uses back to the device; false: there is none. No lock held. */
+bool pool_release(void);
 
 /* A slab of at least `bytes`; waits for others to give theirs back until *give_up (under the lock).
  * Long calls leave an eighth of the budget to brief ones. `begun` is called, under the lock, before

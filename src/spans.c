@@ -89,3 +89,13 @@ void spans_close(struct tb_spans *spans)
     tb_dev()->event_close(spans->base);
     *spans = (struct tb_spans){.base = NULL};
 }
+
+void spans_drop(struct tb_spans *spans)
+{
+    for (struct tb_span *span = spans->last; span;) {
+        struct tb_span *const before = span->before;
+        free(span);
+        span = before;
+    }
+    *spans = (struct tb_spans){.base = NULL};
+}

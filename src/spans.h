@@ -25,5 +25,7 @@ struct tb_span *spans_begin(struct tb_spans *spans, struct tb_lane *lane, enum t
 void spans_end(struct tb_span *span, struct tb_lane *lane);
 /* The operations are over (those that are not are left out): writes their spans, lets go. */
 void spans_close(struct tb_spans *spans);
+/* The device does not answer: forgets them, and asks it for nothing. */
+void spans_drop(struct tb_spans *spans);
 
 #endif

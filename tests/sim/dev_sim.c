@@ -960,6 +960,11 @@ static enum tb_status sim_launch(struct tb_lane *lane, int kernel,
     op->params = *params;
     sim.counts.launches++;
     drift();
+    if (sim.fail == SIM_FAIL_PART && kernel_scratch(row, params) > 0 && sim.fail_at > 0 &&
+        --sim.fail_at == 0) {
+        sim.failed = true;
+        return leave(failure(TB_NO_MEMORY, "launch"));
+    }
     return leave(TB_OK);
 }
 

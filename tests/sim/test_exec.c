@@ -182,6 +182,21 @@ Test(exec, batches)
 
 /* A kernel that packs, although the product is small: tiles on two lanes, each with an area of its
  * own. */
+/* A plan whose products are several kernels each. */
+static void plan_in_planes(const struct product *product, struct tb_plan *plan)
+{
+    int row = 0;
+    while (kernel_row(row)->family != TB_X3 || kernel_row(row)->ta || kernel_row(row)->tb)
+        row++;
+    cr_assert_eq(plan_build(&product->call, &caps, 1 << 20, plan), TB_OK);
+    const struct tb_gemm_params tile = {
+        .m = plan->tile_m, .n = plan->tile_n, .k = plan->tile_k, .batch = 1};
+    plan->kernel = row;
+    plan->scratch_offset = plan->bytes;
+    plan->scratch_bytes = kernel_scratch(kernel_row(row), &tile);
+    plan->bytes = plan_scratch_offset(plan, TB_PLAN_LANES);
+}
+
 Test(exec, areas_of_lanes_are_apart)
 {
     const struct spec spec = {.ab = TB_F32,
@@ -198,18 +213,9 @@ Test(exec, areas_of_lanes_are_apart)
     struct tb_plan plan;
     struct tb_undone undone;
     struct tb_exec_stats stats;
-    int row = 0;
     device_up("32", "2048", "4000000", false);
-    while (kernel_row(row)->family != TB_X3 || kernel_row(row)->ta || kernel_row(row)->tb)
-        row++;
     product_open(&product, &spec);
-    cr_assert_eq(plan_build(&product.call, &caps, 1 << 20, &plan), TB_OK);
-    const struct tb_gemm_params tile = {
-        .m = plan.tile_m, .n = plan.tile_n, .k = plan.tile_k, .batch = 1};
-    plan.kernel = row;
-    plan.scratch_offset = plan.bytes;
-    plan.scratch_bytes = kernel_scratch(kernel_row(row), &tile);
-    plan.bytes = plan_scratch_offset(&plan, TB_PLAN_LANES);
+    plan_in_planes(&product, &plan);
     cr_assert_eq(exec_run(&product.call, &plan, &undone, &stats), TB_OK);
     cr_assert(product_right(&product));
     undone_free(&undone);
@@ -577,6 +583,38 @@ Test(faults, too_little_memory)
     cr_expect_leq(pool_budget(&caps), 4000); /* it learned */
     product_close(&p);
     device_down();
+}
+
+/* The last kernel of a row of several is refused, when another may have added to C: what C in place
+ * holds nobody can tell, one at home is finished. */
+Test(faults, part_refused)
+{
+    struct spec spec = fault_spec;
+    spec.ab = spec.c = TB_F32;
+    spec.m = spec.n = 150;
+    spec.k = 270;
+    for (int device = 0; device < 2; device++) {
+        struct product p;
+        struct tb_plan plan;
+        struct tb_undone undone;
+        struct tb_exec_stats stats;
+        struct tb_rect rect;
+        spec.where[2] = device ? TB_DEVICE : TB_HOST_PAGEABLE;
+        device_up("32", "2048", "4000000", false);
+        product_open(&p, &spec);
+        plan_in_planes(&p, &plan);
+        sim_fail(SIM_FAIL_PART, 2);
+        cr_expect_eq(exec_run(&p.call, &plan, &undone, &stats), TB_NO_MEMORY);
+        cr_expect(sim_failed());
+        cr_expect_eq(undone.unsure, device, "C on the device: %d", device);
+        while (!device && undone_next(&undone, &rect))
+            product_rect(&p, &rect);
+        cr_expect(device || product_right(&p));
+        undone_free(&undone);
+        plan_free(&plan);
+        product_close(&p);
+        device_down();
+    }
 }
 
 /* The n-th operation does not return. The caller does, and nothing touches its

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * 16 threads that all make their first call at once, then products of sizes across the doors'
- * pre-test, on operands they share; integer data, so every result is exact. With "small", on stacks
- * of 16 KiB. */
+ * pre-test, on operands they share; integer data, so every result is exact. First argument: KiB of
+ * stack beyond the least; second: threads. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -80,11 +80,14 @@ int main(int argc, char **argv)
                                              (size_t)sysconf(_SC_THREAD_STACK_MIN)) != 0)
         return 99;
     pthread_t threads[THREADS];
-    pthread_barrier_init(&start, NULL, THREADS);
-    for (size_t i = 0; i < THREADS; i++)
+    const size_t count = argc > 2 ? (size_t)atoi(argv[2]) : THREADS;
+    if (count == 0 || count > THREADS)
+        return 99;
+    pthread_barrier_init(&start, NULL, (unsigned)count);
+    for (size_t i = 0; i < count; i++)
         if (pthread_create(&threads[i], &attr, work, (void *)(uintptr_t)i) != 0)
             return 99;
-    for (size_t i = 0; i < THREADS; i++)
+    for (size_t i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
     return wrong != 0;
 }

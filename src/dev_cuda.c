@@ -811,8 +811,11 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
         by_value.guard = params->scratch;
         status = cuda_fill0(lane, params->scratch, kernel_cleared(params));
     }
-    for (int i = 0; status == TB_OK && i < count; i++)
+    for (int i = 0; status == TB_OK && i < count; i++) {
         status = cuda_launch_part(lane, &parts[i], fns[i], &by_value);
+        if (status != TB_OK && i > TB_PARTS_READING) /* a part before may have written C */
+            status = TB_TORN;
+    }
     return status;
 }
 

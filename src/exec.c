@@ -757,10 +757,7 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
         atomic_store(&job->touched, true);
         status = dev->launch(lane, stage_kernel(&job->plan, step), &params);
         spans_end(span, lane);
-        /* Of several kernels in a row one may have written C, with beta; C must not get it again.
-         */
-        if (status != TB_OK && status != TB_NO_KERNEL && status != TB_NO_IMAGE &&
-            job->plan.in_place[TB_C] && job->plan.scratch_bytes > 0)
+        if (status == TB_TORN) /* C may have got its beta */
             atomic_store(&job->torn, true);
     }
     job->state[i].launched = status == TB_OK;

@@ -58,7 +58,7 @@ struct tb_launch {
 };
 
 /* What a launch of a row consists of, in this order: rows with a kernel each. */
-enum { TB_PARTS_MAX = 6 };
+enum { TB_PARTS_MAX = 6, TB_PARTS_READING = 2 }; /* of several parts the first ones leave C alone */
 struct tb_part {
     int row;
     struct tb_launch launch;

@@ -15,6 +15,7 @@
     X(TB_NO_THREAD, "cannot start a thread")                                                       \
     X(TB_NOT_READY, "not finished yet")                                                            \
     X(TB_BUSY, "device busy")                                                                      \
+    X(TB_TORN, "a product was launched in part")                                                   \
     X(TB_TIMEOUT, "no answer in time")                                                             \
     X(TB_FORKED, "child of a process that used the GPU")                                           \
     X(TB_DEVICE_FAULT, "device fault")                                                             \

@@ -963,7 +963,7 @@ static enum tb_status sim_launch(struct tb_lane *lane, int kernel,
     if (sim.fail == SIM_FAIL_PART && kernel_scratch(row, params) > 0 && sim.fail_at > 0 &&
         --sim.fail_at == 0) {
         sim.failed = true;
-        return leave(failure(TB_NO_MEMORY, "launch"));
+        return leave(failure(TB_TORN, "launch"));
     }
     return leave(TB_OK);
 }

@@ -17,7 +17,7 @@ enum sim_fail {
     SIM_FAIL_OUT,    /* the same of the n-th copy to the host */
     SIM_FAIL_MEMORY, /* the n-th call that needs memory: of the device, pinned, a lane, an event */
     SIM_FAIL_PART,   /* the n-th launch of a row of several kernels does its work, but for the last
-                      * kernel, which finds no memory
+                      * kernel, which is refused
                       */
     SIM_FAIL_EVER,   /* and so does every later one */
     SIM_FAIL_LATE    /* the n-th transfer or kernel fails when it runs; the device is

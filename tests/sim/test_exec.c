@@ -604,7 +604,7 @@ Test(faults, part_refused)
         product_open(&p, &spec);
         plan_in_planes(&p, &plan);
         sim_fail(SIM_FAIL_PART, 2);
-        cr_expect_eq(exec_run(&p.call, &plan, &undone, &stats), TB_NO_MEMORY);
+        cr_expect_eq(exec_run(&p.call, &plan, &undone, &stats), TB_TORN);
         cr_expect(sim_failed());
         cr_expect_eq(undone.unsure, device, "C on the device: %d", device);
         while (!device && undone_next(&undone, &rect))

@@ -854,6 +854,34 @@ static void parts(void)
     tb_dev()->lane_close(lane);
 }
 
+/* What a row of several kernels says where one of them is refused; TB_OK without such a row. */
+static enum tb_status launch_parts(void)
+{
+    struct tb_gemm_params p = deep_product;
+    struct tb_lane *lane;
+    tb_dptr area;
+    const int row = row_of(TB_X3);
+    check_ready("Fake GPU 0");
+    if (row < 0)
+        return TB_OK;
+    CHECK(tb_dev()->bind() == TB_OK && tb_dev()->lane_open(&lane, false) == TB_OK);
+    CHECK(tb_dev()->alloc(kernel_cleared(&p) + 256, &area) == TB_OK);
+    p.scratch = (area + 255) / 256 * 256;
+    return tb_dev()->launch(lane, row, &p);
+}
+
+static void part_refused(void)
+{
+    const enum tb_status status = launch_parts();
+    CHECK(status == (row_of(TB_X3) < 0 ? TB_OK : TB_NO_KERNEL)); /* C is as it was */
+}
+
+static void part_torn(void)
+{
+    const enum tb_status status = launch_parts();
+    CHECK(status == (row_of(TB_X3) < 0 ? TB_OK : TB_TORN));
+}
+
 static void image_refused(void)
 {
     CHECK(launch_row(0) == TB_NO_IMAGE && launch_row(0) == TB_NO_IMAGE);
@@ -982,6 +1010,8 @@ static const struct test {
     {"demands_attribute", demands_too_much, .env = {"FAKE_CUDA_FAIL=cuFuncGetAttribute:500"}},
     {"maps", maps, .env = {NULL}},
     {"parts", parts, .env = {NULL}},
+    {"part_refused", part_refused, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:701:3"}},
+    {"part_torn", part_torn, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:701:4"}},
     {"launch_faults", launch_faults, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:700"}},
     {"reset_by_program", reset_by_program, .env = {NULL}},
     {"sticky_error", sticky_error, .env = {"FAKE_CUDA_FAIL=cuEventQuery:700:2"}},

@@ -82,9 +82,13 @@ static enum tb_where where_matrix(const struct tb_call *call, int which, int64_t
                                   int64_t last)
 {
     const enum tb_where where = where_is(base_of(call, which, first));
+    const struct matrix x = matrix_of(call, which);
+    /* Kernels load whole elements, and a load that is not aligned ends the program's context. */
+    if ((where == TB_DEVICE || where == TB_MANAGED) &&
+        (uintptr_t)base_of(call, which, first) % x.elem != 0)
+        return TB_DEVICE_FAR;
     if (where != TB_HOST_PINNED)
         return where;
-    const struct matrix x = matrix_of(call, which);
     const uintptr_t end = (uintptr_t)base_of(call, which, last) +
                           (uintptr_t)(((x.cols - 1) * x.ld + x.rows) * (int64_t)x.elem) - 1;
     return common(where, where_is((const void *)end));

@@ -4,6 +4,7 @@
  * same call on host memory. A plain program; device memory faults when the host touches it. */
 #include "../../fallback/fallback.h"
 #include "../../src/device.h"
+#include "../../src/place.h"
 #include "../../src/run.h"
 #include "dev_sim.h"
 #include <math.h>
@@ -244,6 +245,12 @@ int main(int argc, char **argv)
     try_call(call_of(TB_SYMM, TB_F64, 1), shared, 1, false, mode);
     expect(fetched() == waits + 1 && sim_counts().puts == puts,
            "the CPU should wait for managed memory once, and not copy it");
+    /* What is not aligned to its elements no kernel touches. */
+    struct tb_call odd = call_of(TB_GEMM, TB_C64, 1);
+    odd.a = (char *)own + 8;
+    odd.b = odd.c = own;
+    expect(place_find(&odd) && odd.where[0] == TB_DEVICE_FAR && odd.where[1] == TB_DEVICE,
+           "an operand beside its alignment should be as far as another device");
     sim_user_free(own);
     fprintf(stderr, "%s: %d failures\n", mode, failures);
     return failures != 0;

@@ -83,6 +83,7 @@ static int make_ready(int i, const struct tb_gemm_params *p, struct ready *r)
         return 0;
     r->p = *p;
     kernel_launch(row, &caps, p, &launch);
+    r->p.way = launch.way;
     if (row->family == TB_SM90) {
         r->p.way = kernel_maps(row, p, maps);
         if (getenv("TB_DIRECT")) /* C not through the copy engine */

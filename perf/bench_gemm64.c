@@ -262,7 +262,7 @@ static double shape(int ta, int tb, int m, int n, int k, int batch, int splits, 
     const int choice = kernel_choose(&caps, type, type, ta, tb, m, n, k, batch);
     for (int i = 0; i < kernel_count(); i++) {
         const struct tb_kernel *row = kernel_row(i);
-        if (row->ab != type || row->ta != ta || row->tb != tb ||
+        if (row->family == TB_TRI || row->ab != type || row->ta != ta || row->tb != tb ||
             (getenv("TB_ONLY") && !strstr(row->name, getenv("TB_ONLY"))) || !function_of(i))
             continue;
         const int divided = row->family == TB_DMMA ? splits : 0;
@@ -376,7 +376,8 @@ int main(int argc, char **argv)
     fill();
     printf("%s: cuBLAS |", type == TB_F64 ? "dgemm" : "zgemm");
     for (int i = 0; i < kernel_count(); i++)
-        if (kernel_row(i)->ab == type && !kernel_row(i)->ta && !kernel_row(i)->tb)
+        if (kernel_row(i)->family != TB_TRI && kernel_row(i)->ab == type && !kernel_row(i)->ta &&
+            !kernel_row(i)->tb)
             printf(" %s", kernel_row(i)->name);
     printf(" (ratios) | TF of the best\n");
     if (strcmp(argv[2], "square") == 0) {

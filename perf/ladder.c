@@ -687,6 +687,7 @@ static void ladder_climb(void)
             const char *kind = half ? "gemm-f16" : "gemm-f32";
             if (cublas)
                 ladder_peer(kind, "cublas", "", half, ladder_call_cublas);
+            caps.strict = !half; /* the ladder of FP32 ends at the plain kernel */
             ladder_ours = kernel_choose(&caps, half ? TB_F16 : TB_F32, TB_F32, false, false,
                                         ladder.n, ladder.n, ladder.n, 1);
             if (ladder_ours >= 0)

@@ -91,7 +91,7 @@ part wheels python3 "$here/wheels.py" "$preload"
 if [ -n "$sanitizer" ]; then
     for tool in memcheck racecheck; do
         part $tool timeout 280 compute-sanitizer --tool $tool --error-exitcode 9 "$programs/kernels" --quick \
-            f32 f64_1 f64_6 c32 c64_6 c64_3 f16_1 f16_6 f16_sm80 f16_f32_1 f16_f32_6 f16_f32_sm80 bf16_1 bf16_6 bf16_sm80 \
+            f32_1 f32_6 f32_3 f64_1 f64_6 c32 c64_6 c64_3 f16_1 f16_6 f16_sm80 f16_f32_1 f16_f32_6 f16_f32_sm80 bf16_1 bf16_6 bf16_sm80 \
             bf16_f32_1 bf16_f32_6 bf16_f32_sm80
     done
     part memcheck-fp64 timeout 280 compute-sanitizer --tool memcheck --error-exitcode 9 "$programs/kernels" --quick \

@@ -10,7 +10,6 @@
 #include "log.h"
 #include "place.h"
 #include "pool.h"
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -121,14 +120,12 @@ static struct tb_choice choose_now(const struct tb_call *call, const struct tb_c
 
 struct tb_choice offload_choose(const struct tb_call *call, const struct tb_cpu_side *cpu)
 {
-    const int saved = errno;
     struct tb_facts facts;
     const struct tb_choice choice = choose_now(call, cpu, conf_get(), &facts);
     /* The start takes most of a CPU for a while: beside a call that has all of them it would take
      * one of them from it, and so make it wait. */
     if (choice.reason == TB_WHY_STARTING && facts.cpu_threads < facts.profile->cpus)
         device_start(0);
-    errno = saved;
     return choice;
 }
 
@@ -142,12 +139,10 @@ void offload_cpu_begins(const struct tb_choice *choice)
 
 void offload_cpu_ended(const struct tb_choice *choice)
 {
-    const int saved = errno;
     if (choice->est_cpu_ns > 0)
         atomic_fetch_sub_explicit(&on_cpu, 1, memory_order_relaxed);
     if (choice->reason == TB_WHY_STARTING)
         device_start(0);
-    errno = saved;
 }
 
 static enum tb_reason reason_of_state(enum tb_device_state state)
@@ -249,8 +244,8 @@ static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_c
     }
 }
 
-static void run(const struct tb_call *asked, const struct tb_choice *choice,
-                const struct tb_cpu_side *cpu, struct tb_offload *out)
+void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
+                 const struct tb_cpu_side *cpu, struct tb_offload *out)
 {
     struct tb_call here = *asked;
     const struct tb_call *const call = &here;
@@ -288,14 +283,6 @@ static void run(const struct tb_call *asked, const struct tb_choice *choice,
     out->started = !out->undone.all;
     if (!out->started)
         offload_done(out);
-}
-
-void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
-                 const struct tb_cpu_side *cpu, struct tb_offload *out)
-{
-    const int saved = errno;
-    run(asked, choice, cpu, out);
-    errno = saved;
 }
 
 void offload_distrust(const struct tb_call *call)

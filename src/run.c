@@ -67,7 +67,7 @@ static bool wants_k_zero(const struct tb_call *call)
 
 static const struct tb_cpu_side cpu_side = {fallback_threads, fallback_name};
 
-struct tb_judgement run_judge(struct tb_call *call)
+static struct tb_judgement judge(struct tb_call *call)
 {
     if (inside > 0 && call->cpu->fn != NULL)
         return (struct tb_judgement){.where = TB_ON_CPU, .reason = TB_WHY_NESTED};
@@ -225,7 +225,7 @@ static void run_on_copies(struct tb_call *call, struct tb_pass *pass)
 static struct tb_pass enter(struct tb_call *call)
 {
     const bool timed = log_wants(1) || trace_on();
-    struct tb_pass pass = {.start_ns = timed ? log_now_ns() : 0, .judgement = run_judge(call)};
+    struct tb_pass pass = {.start_ns = timed ? log_now_ns() : 0, .judgement = judge(call)};
     if (pass.judgement.where == TB_ON_GPU && run_on_gpu(call, &pass))
         return pass;
     if (pass.judgement.reason != TB_WHY_ILLEGAL && pass.judgement.reason != TB_WHY_NESTED &&
@@ -260,6 +260,14 @@ static struct tb_pass enter(struct tb_call *call)
 }
 
 /* The program's errno stays as it is, whatever was tried. */
+struct tb_judgement run_judge(struct tb_call *call)
+{
+    const int saved = errno;
+    const struct tb_judgement judgement = judge(call);
+    errno = saved;
+    return judgement;
+}
+
 struct tb_pass run_enter(struct tb_call *call)
 {
     const int saved = errno;

@@ -180,8 +180,6 @@ Test(exec, batches)
     device_down();
 }
 
-/* A kernel that packs, although the product is small: tiles on two lanes, each with an area of its
- * own. */
 /* A plan whose products are several kernels each. */
 static void plan_in_planes(const struct product *product, struct tb_plan *plan)
 {
@@ -197,6 +195,8 @@ static void plan_in_planes(const struct product *product, struct tb_plan *plan)
     plan->bytes = plan_scratch_offset(plan, TB_PLAN_LANES);
 }
 
+/* A kernel that packs, although the product is small: tiles on two lanes, each with an area of its
+ * own. */
 Test(exec, areas_of_lanes_are_apart)
 {
     const struct spec spec = {.ab = TB_F32,

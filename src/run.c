@@ -264,6 +264,9 @@ struct tb_judgement run_judge(struct tb_call *call)
 {
     const int saved = errno;
     const struct tb_judgement judgement = judge(call);
+    if (judgement.where == TB_ON_CPU && judgement.reason != TB_WHY_ILLEGAL &&
+        judgement.reason != TB_WHY_NESTED)
+        place_await(call); /* it may be forwarded with others, and not come back here */
     errno = saved;
     return judgement;
 }

@@ -300,44 +300,96 @@ static double _Complex square_element(const struct product *p, int64_t row, int6
     return s->op == TB_HEMM ? conj(value) : value;
 }
 
-/* The sum behind an element of a product, by the type of routine. `c`: what C holds, m x n. */
-static double _Complex sum_of(const struct product *p, int64_t item, int64_t i, int64_t j,
-                              const double _Complex *c)
+/* A factor of a product with its op, vector behind vector: the rows of the left one, the columns of
+ * the right one. */
+struct factor {
+    int64_t length;
+    double *re, *im;
+};
+
+static struct factor factor_open(int64_t length, int64_t vectors)
+{
+    struct factor x = {length, malloc((size_t)(length * vectors + 1) * sizeof *x.re),
+                       malloc((size_t)(length * vectors + 1) * sizeof *x.im)};
+    if (!x.re || !x.im)
+        abort();
+    return x;
+}
+
+static void factor_put(struct factor *x, int64_t vector, int64_t l, double _Complex value)
+{
+    x->re[vector * x->length + l] = creal(value);
+    x->im[vector * x->length + l] = cimag(value);
+}
+
+static void factor_close(struct factor *x)
+{
+    free(x->re);
+    free(x->im);
+}
+
+/* Row i of the one times column j of the other. Of real types only the real parts count: zero times
+ * infinity would be NaN. */
+static double _Complex dot(const struct factor *x, int64_t i, const struct factor *y, int64_t j,
+                           bool real)
+{
+    const double *xr = x->re + i * x->length, *xi = x->im + i * x->length;
+    const double *yr = y->re + j * x->length, *yi = y->im + j * x->length;
+    double re = 0, im = 0;
+    for (int64_t l = 0; l < x->length && real; l++)
+        re += xr[l] * yr[l];
+    for (int64_t l = 0; l < x->length && !real; l++) {
+        re += xr[l] * yr[l] - xi[l] * yi[l];
+        im += xr[l] * yi[l] + xi[l] * yr[l];
+    }
+    return CMPLX(re, im);
+}
+
+/* The square matrix of symm, hemm, trmm and trsm as a factor. */
+static struct factor square_open(const struct product *p)
+{
+    const bool left = p->spec.side == 'L';
+    const int64_t order = left ? p->spec.m : p->spec.n;
+    struct factor x = factor_open(order, order);
+    for (int64_t v = 0; v < order; v++)
+        for (int64_t l = 0; l < order; l++)
+            factor_put(&x, v, l, left ? square_element(p, v, l) : square_element(p, l, v));
+    return x;
+}
+
+/* The factors of the product behind C, by the type of routine; of a rank-2k form, of its second
+ * product. `c`: what C holds, m x n. */
+static void factors_open(const struct product *p, int64_t item, bool second,
+                         const double _Complex *c, struct factor *x, struct factor *y)
 {
     const struct spec *s = &p->spec;
-    const struct matrix *a = &p->x[0], *b = &p->x[1];
-    const bool left = s->side == 'L';
+    const bool twin = s->op == TB_SYRK || s->op == TB_HERK;
+    const struct matrix *a = &p->x[second], *b = &p->x[twin ? 0 : !second];
+    const int64_t item_a = s->share_a && !second ? 0 : item;
     struct tb_call product = p->call;
-    double _Complex sum = 0, alpha = s->alpha + s->alpha_im * I;
-    if (s->op == TB_HERK)
-        alpha = s->alpha;
     call_as_product(&product);
-    if (s->op == TB_SYRK || s->op == TB_HERK)
-        b = a;
-    switch (s->op) {
-    case TB_SYMM:
-    case TB_HEMM:
-        for (int64_t l = 0; l < a->rows; l++)
-            sum += left ? square_element(p, i, l) * element(b, s->ab, 0, 'N', l, j)
-                        : element(b, s->ab, 0, 'N', i, l) * square_element(p, l, j);
-        return alpha * sum;
-    case TB_TRMM:
-        for (int64_t l = 0; l < a->rows; l++) {
-            const double _Complex x = left ? square_element(p, i, l) : square_element(p, l, j);
-            if (x != 0)
-                sum += x * (left ? c[l + j * s->m] : c[i + l * s->m]);
-        }
-        return alpha * sum;
-    default:
-        for (int64_t l = 0; l < s->k; l++)
-            sum += element(a, s->ab, s->share_a ? 0 : item, s->ta, i, l) *
-                   element(b, s->ab, item, product.tb, l, j);
-        sum *= alpha;
-        for (int64_t l = 0; l < s->k && call_is_rank_2k(&p->call); l++)
-            sum += (s->op == TB_HER2K ? conj(alpha) : alpha) * element(b, s->ab, 0, s->ta, i, l) *
-                   element(a, s->ab, 0, product.tb, l, j);
-        return sum;
+    if (p->x[0].part) {
+        const bool left = s->side == 'L', triangle = s->op == TB_TRMM;
+        const int64_t order = left ? s->m : s->n;
+        struct factor *const square = left ? x : y, *const other = left ? y : x;
+        *square = square_open(p);
+        *other = factor_open(order, left ? s->n : s->m);
+        for (int64_t v = 0; v < (left ? s->n : s->m); v++)
+            for (int64_t l = 0; l < order; l++) {
+                const int64_t i = left ? l : v, j = left ? v : l;
+                factor_put(other, v, l,
+                           triangle ? c[i + j * s->m] : element(&p->x[1], s->ab, 0, 'N', i, j));
+            }
+        return;
     }
+    *x = factor_open(s->k, s->m);
+    *y = factor_open(s->k, s->n);
+    for (int64_t i = 0; i < s->m; i++)
+        for (int64_t l = 0; l < s->k; l++)
+            factor_put(x, i, l, element(a, s->ab, item_a, s->ta, i, l));
+    for (int64_t j = 0; j < s->n; j++)
+        for (int64_t l = 0; l < s->k; l++)
+            factor_put(y, j, l, element(b, s->ab, item, product.tb, l, j));
 }
 
 /* op(A) X = alpha C, or X op(A) = alpha C, in place of c. */
@@ -345,19 +397,23 @@ static void solve(const struct product *p, double _Complex *c)
 {
     const struct spec *s = &p->spec;
     const bool left = s->side == 'L', lower = (s->uplo == 'L') == (s->ta == 'N');
+    const bool real = !call_is_complex(s->ab);
     const int64_t order = left ? s->m : s->n, others = left ? s->n : s->m;
     const int64_t step = left ? 1 : s->m, other = left ? s->m : 1;
-    for (int64_t o = 0; o < others; o++)
+    struct factor square = square_open(p), x = factor_open(order, 1);
+    for (int64_t o = 0; o < others; o++) {
+        for (int64_t q = 0; q < order; q++) /* what is not solved for yet counts as zero */
+            factor_put(&x, 0, q, 0);
         for (int64_t q = 0; q < order; q++) {
             const int64_t i = lower == left ? q : order - 1 - q;
-            double _Complex sum = (s->alpha + s->alpha_im * I) * c[o * other + i * step];
-            for (int64_t r = 0; r < q; r++) {
-                const int64_t l = lower == left ? r : order - 1 - r;
-                sum -= (left ? square_element(p, i, l) : square_element(p, l, i)) *
-                       c[o * other + l * step];
-            }
+            const double _Complex sum = (s->alpha + s->alpha_im * I) * c[o * other + i * step] -
+                                        dot(&square, i, &x, 0, real);
             c[o * other + i * step] = sum / square_element(p, i, i);
+            factor_put(&x, 0, i, c[o * other + i * step]);
         }
+    }
+    factor_close(&square);
+    factor_close(&x);
 }
 
 /* All elements of C as they become, from what `data` says they were; NaN where they do not count.
@@ -381,14 +437,29 @@ static double _Complex *results(const struct product *p, int64_t item, const cha
         free(out);
         return old;
     }
+    const bool real = !call_is_complex(s->ab);
+    const double _Complex alpha = s->alpha + (s->op == TB_HERK ? 0 : s->alpha_im) * I;
+    for (int second = 0; second <= call_is_rank_2k(&p->call); second++) {
+        struct factor x, y;
+        factors_open(p, item, second, old, &x, &y);
+        const double _Complex scale = second && s->op == TB_HER2K ? conj(alpha) : alpha;
+        for (int64_t j = 0; j < s->n; j++)
+            for (int64_t i = 0; i < s->m; i++) {
+                double _Complex *to = &out[i + j * s->m];
+                if (!counts(&p->x[2], i, j))
+                    continue;
+                *to = (second ? *to : 0) + scale * dot(&x, i, &y, j, real);
+            }
+        factor_close(&x);
+        factor_close(&y);
+    }
     for (int64_t j = 0; j < s->n; j++)
         for (int64_t i = 0; i < s->m; i++) {
             double _Complex *to = &out[i + j * s->m];
-            const bool adds = s->beta != 0 && s->op != TB_TRMM;
             if (!counts(x, i, j))
                 continue;
-            *to = sum_of(p, item, i, j, old);
-            *to = adds ? *to + s->beta * old[i + j * s->m] : *to;
+            if (s->beta != 0 && s->op != TB_TRMM)
+                *to += s->beta * old[i + j * s->m];
             if (x->real && i == j)
                 *to = creal(*to);
         }

@@ -57,11 +57,40 @@ kernels() {
     return $status
 }
 
+# The other level-3 routines: whole numbers around edges, backward errors; a type beside the other.
+level3() {
+    local type status=0 jobs=()
+    for type in s d c z; do
+        timeout 280 "$programs/level3" $type > "$work/level3.$type" 2>&1 &
+        jobs+=($!)
+    done
+    for job in "${jobs[@]}"; do
+        wait "$job" || status=1
+    done
+    cat "$work"/level3.*
+    echo "$(grep -ho '^[0-9]* cases, [0-9]* failures' "$work"/level3.* | paste -sd ';')"
+    return $status
+}
+
+# Operands of every kind of memory, by each route; a route beside the other.
+operands() {
+    local route status=0 jobs=()
+    for route in gpu cpu auto; do
+        timeout 280 env LD_PRELOAD="$preload" TILEBLAS_ROUTE=$route "$programs/operands" > "$work/operands.$route" 2>&1 &
+        jobs+=($!)
+    done
+    for job in "${jobs[@]}"; do
+        wait "$job" || status=1
+    done
+    tail -n 20 "$work"/operands.*
+    echo "$(tail -qn 1 "$work"/operands.* | paste -sd ';')"
+    return $status
+}
+
 part device "$programs/device"
 [ $? -eq 77 ] && exit 77
 part kernels kernels
-# The other level-3 routines: whole numbers around edges, backward errors.
-part level3 timeout 280 "$programs/level3"
+part level3 level3
 # Caught calls of every shape, on both sides of the threshold, all on the device.
 forced=(env LD_PRELOAD="$preload" TILEBLAS_ROUTE=gpu)
 part edge timeout 280 "${forced[@]}" "$programs/edge"
@@ -72,9 +101,7 @@ part edge-automatic timeout 280 env LD_PRELOAD="$preload" TILEBLAS_START=wait "$
 for what in beside long many asleep reset; do
     part "together-$what" timeout 120 "${forced[@]}" "$programs/together" $what
 done
-for route in gpu cpu auto; do
-    part "operands-$route" timeout 280 env LD_PRELOAD="$preload" TILEBLAS_ROUTE=$route "$programs/operands"
-done
+part operands operands
 part caught grep -E 'caught: [1-9][0-9]* on the GPU' "$work/log"
 # SciPy's BLAS interface, every flag; and again in parts, for want of device memory.
 scipy() {

@@ -440,18 +440,18 @@ static double _Complex *results(const struct product *p, int64_t item, const cha
     const bool real = !call_is_complex(s->ab);
     const double _Complex alpha = s->alpha + (s->op == TB_HERK ? 0 : s->alpha_im) * I;
     for (int second = 0; second <= call_is_rank_2k(&p->call); second++) {
-        struct factor x, y;
-        factors_open(p, item, second, old, &x, &y);
+        struct factor left, right;
+        factors_open(p, item, second, old, &left, &right);
         const double _Complex scale = second && s->op == TB_HER2K ? conj(alpha) : alpha;
         for (int64_t j = 0; j < s->n; j++)
             for (int64_t i = 0; i < s->m; i++) {
                 double _Complex *to = &out[i + j * s->m];
                 if (!counts(&p->x[2], i, j))
                     continue;
-                *to = (second ? *to : 0) + scale * dot(&x, i, &y, j, real);
+                *to = (second ? *to : 0) + scale * dot(&left, i, &right, j, real);
             }
-        factor_close(&x);
-        factor_close(&y);
+        factor_close(&left);
+        factor_close(&right);
     }
     for (int64_t j = 0; j < s->n; j++)
         for (int64_t i = 0; i < s->m; i++) {

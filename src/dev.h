@@ -56,6 +56,7 @@ struct tb_dev_ops {
     enum tb_status (*launch)(struct tb_lane *lane, int kernel, const struct tb_gemm_params *params);
     enum tb_status (*record)(struct tb_event *event, struct tb_lane *lane);
     enum tb_status (*wait)(struct tb_lane *lane, struct tb_event *event);
+    enum tb_status (*over)(struct tb_event *event, bool *over); /* does not block */
     enum tb_status (*sync)(struct tb_event *event); /* blocks this thread, without burning CPU */
 
     /* The time between two timers, both over. */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "driver.h"
 #include "kernel.h"
@@ -223,7 +224,7 @@ static enum tb_status cuda_has_kernels(void)
 /* A program may reset the device behind our back (cudaDeviceReset): streams, events, memory and
  * pinning of ours are gone with the context. A handle of it must not be touched then, so the
  * context is asked for its identity first. */
-static enum tb_status cuda_check(void)
+static enum tb_status cuda_alive(void)
 {
     unsigned flags;
     int active = 0;
@@ -237,9 +238,13 @@ static enum tb_status cuda_check(void)
         status = CU(cuCtxGetId, cuda.context, &id);
     if (status == TB_OK && id != cuda.id)
         return cuda_refuse(TB_DEVICE_FAULT, "the program has reset the GPU");
-    if (status == TB_OK)
-        status = CU(cuEventQuery, cuda.canary);
     return status;
+}
+
+static enum tb_status cuda_check(void)
+{
+    const enum tb_status status = cuda_alive();
+    return status == TB_OK ? CU(cuEventQuery, cuda.canary) : status;
 }
 
 static void cuda_close(void)
@@ -499,14 +504,17 @@ static enum tb_status cuda_event_create(struct tb_event **out, unsigned flags)
     return status;
 }
 
+/* Not CU_EVENT_BLOCKING_SYNC, which raises an interrupt when the event is over: one CPU serves all
+ * the interrupts of a device, some 10 us each, and a thread that waits for one wakes late where
+ * there are thousands a second. cuda_sync() looks from time to time instead. */
 static enum tb_status cuda_event_open(struct tb_event **out)
 {
-    return cuda_event_create(out, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+    return cuda_event_create(out, CU_EVENT_DISABLE_TIMING);
 }
 
 static enum tb_status cuda_timer_open(struct tb_event **out)
 {
-    return cuda_event_create(out, CU_EVENT_BLOCKING_SYNC);
+    return cuda_event_create(out, CU_EVENT_DEFAULT);
 }
 
 static void cuda_event_close(struct tb_event *event)
@@ -533,9 +541,31 @@ static enum tb_status cuda_elapsed(struct tb_event *from, struct tb_event *to, d
     return status;
 }
 
+/* A look at an event: is it over? The program may have reset the device since the last one. */
+static enum tb_status cuda_over(struct tb_event *event, bool *over)
+{
+    enum tb_status status = cuda_alive();
+    if (status != TB_OK)
+        return status;
+    const CUresult result = cuda.driver->cuEventQuery(cuda_event(event));
+    *over = result != CUDA_ERROR_NOT_READY;
+    return *over ? cuda_outcome("cuEventQuery", result) : TB_OK;
+}
+
+/* Sleeps between looks, the longer the longer it takes: an eighth of the time at most is lost. */
 static enum tb_status cuda_sync(struct tb_event *event)
 {
-    return CU(cuEventSynchronize, cuda_event(event));
+    const long least = 20, most = 1000;
+    long waited = 0; /* us, by what was asked for */
+    for (;;) {
+        bool over;
+        const enum tb_status status = cuda_over(event, &over);
+        if (status != TB_OK || over)
+            return status;
+        const long part = waited / 16, nap = part < least ? least : part > most ? most : part;
+        nanosleep(&(struct timespec){0, nap * 1000}, NULL);
+        waited += nap;
+    }
 }
 
 /* An event on the legacy default stream stands behind all the streams that wait for it. While the
@@ -845,6 +875,7 @@ const struct tb_dev_ops *tb_dev(void)
         .record = cuda_record,
         .wait = cuda_wait,
         .elapsed = cuda_elapsed,
+        .over = cuda_over,
         .sync = cuda_sync,
         .where = cuda_where,
         .shared = cuda_shared,

@@ -62,6 +62,7 @@ struct tb_job {
     int64_t served;          /* bytes moved for it, counted from those of the others at its start */
     int64_t est_ns, ahead;   /* all of it; of that, still in ahead_ns */
     int64_t pieces, carried; /* uploads and downloads: all, and those taken up */
+    int64_t to_send;         /* uploads that nobody has taken up */
     enum tb_status status;   /* the first failure */
     bool begun, over, give_up, in_lingers;
     bool undrained;      /* something of it may still go on */
@@ -105,6 +106,11 @@ static enum tb_class class_of(const struct tb_call *call, const struct tb_plan *
     return brief ? TB_BRIEF : TB_LONG;
 }
 
+static bool is_upload(enum tb_step_kind kind)
+{
+    return kind == TB_UPLOAD_A || kind == TB_UPLOAD_B || kind == TB_UPLOAD_C;
+}
+
 static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan *plan,
                                unsigned char *done)
 {
@@ -127,9 +133,10 @@ static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan 
     for (int32_t i = 0; i < plan->count; i++) {
         const struct tb_step *step = plan_step(&job->plan, i);
         if (step->kind != TB_COMPUTE)
-            job->state[i].to_issue =
-                plan_pieces(&step->range, plan->elem[plan_operand(step->kind)], plan->chunk);
+            job->state[i].to_issue = plan_pieces(&step->range, plan->elem[plan_operand(step->kind)],
+                                                 job->plan.chunk);
         job->pieces += job->state[i].to_issue;
+        job->to_send += is_upload(step->kind) ? job->state[i].to_issue : 0;
         for (int w = 0; w < TB_STEP_WAITS; w++)
             if (step->waits_on[w] >= 0)
                 job->state[step->waits_on[w]].awaited = true;
@@ -197,11 +204,6 @@ static bool step_ready(const struct tb_job *job, int32_t i)
         if (step->waits_on[w] >= 0 && !job->state[step->waits_on[w]].issued)
             return false;
     return true;
-}
-
-static bool is_upload(enum tb_step_kind kind)
-{
-    return kind == TB_UPLOAD_A || kind == TB_UPLOAD_B || kind == TB_UPLOAD_C;
 }
 
 /* The stage of its server that a step belongs to. */
@@ -303,13 +305,23 @@ static bool copier_suits(const struct tb_copier *self, const struct tb_job *job)
 
 enum tb_wish { TB_WISH_IN, TB_WISH_BACK, TB_WISH_BACK_MEANWHILE };
 
+/* Has any job something left to send? Lock held. */
+static bool any_to_send(const struct tb_pool *pool)
+{
+    for (const struct tb_job *job = pool->active; job; job = job->next)
+        if (job->to_send > 0 && job->status == TB_OK)
+            return true;
+    return false;
+}
+
 /* Must the product of a download be over before its transfer is asked for? Transfers that wait on
- * the device hold up others: the device has few queues, which all lanes share. The products of a
- * brief call are short; and a copier that is alone has to send meanwhile. Lock held. */
+ * the device hold up those that send: the device has few queues, which all lanes share. The
+ * products of a brief call are short; and a copier that is alone has to send meanwhile. Lock held.
+ */
 static bool step_awaits(const struct tb_job *job, int32_t i)
 {
     return job->class == TB_LONG && copiers_able() > 1 && !job->state[i].landed &&
-           step_lingers(&job->plan, plan_step(&job->plan, i));
+           step_lingers(&job->plan, plan_step(&job->plan, i)) && any_to_send(pool_get());
 }
 
 /* May one more copier wait for this product? One does for each, all learn of it; the others carry
@@ -348,17 +360,22 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, enum tb_w
         *task = (struct tb_task){.job = job,
                                  .step = *at,
                                  .piece = (*piece)++,
-                                 .lingers = upload && job->in_lingers,
+                                 .lingers = upload ? job->in_lingers
+                                                   : job->class == TB_LONG && !awaits &&
+                                                         !job->state[*at].landed,
                                  .awaits = awaits,
                                  .landed = !upload && job->state[*at].landed};
         job->state[*at].waited = job->state[*at].waited || awaits;
         job->busy++;
         job->refs++;
         job_advance(job, job->pieces - ++job->carried);
+        if (upload && --job->to_send == 0) /* what was to wait for products need not any more */
+            pthread_cond_broadcast(&pool_get()->work);
         const size_t elem = job->plan.elem[plan_operand(step->kind)];
-        const struct tb_piece taken = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
+        const size_t chunk = job->plan.chunk;
+        const struct tb_piece taken = plan_piece(&step->range, elem, chunk, task->piece);
         job->served += (int64_t)plan_piece_bytes(elem, &taken);
-        if (*piece == plan_pieces(&step->range, elem, job->plan.chunk)) {
+        if (*piece == plan_pieces(&step->range, elem, chunk)) {
             *piece = 0;
             ++*at;
         }
@@ -474,11 +491,12 @@ static void task_commit(struct tb_chunk *chunk)
     }
     const size_t elem = job->plan.elem[TB_C];
     const struct tb_piece piece = plan_piece(&step->range, elem, job->plan.chunk, task->piece);
-    const int64_t start = trace_start();
+    const int64_t start = trace_start(), since = pool_now_ns();
     stage_scatter(&job->call, &step->range, elem, &piece, chunk->bytes);
     job->done[step->piece0 + task->piece] = 1;
     job_leave(job);
     trace_span(start, "copier", "unstage", NULL);
+    pace_note(&chunk->of->pace, plan_piece_bytes(elem, &piece), pool_now_ns() - since);
     task_close(task, TB_OK, true);
 }
 
@@ -543,7 +561,8 @@ static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *t
     const struct tb_step *step = plan_step(plan, task->step);
     const enum tb_operand_id which = plan_operand(step->kind);
     const size_t elem = plan->elem[which];
-    const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
+    const struct tb_piece piece =
+        plan_piece(&step->range, elem, plan->chunk, task->piece);
     chunk->from = chunk->bytes;
     chunk->shape = piece_shape(&step->range, elem, &piece, is_upload(step->kind));
     if (!is_upload(step->kind))
@@ -552,16 +571,51 @@ static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *t
         return TB_TIMEOUT;
     /* Pinned memory needs no staging on the way in: should the caller give up, it is only read. On
      * the way back it is staged like all: C is written when a piece is known good. */
-    const int64_t start = trace_start();
+    const int64_t start = trace_start(), since = pool_now_ns();
     const bool direct =
         job->call.where[which] == TB_HOST_PINNED &&
         stage_rectangle(&job->call, &step->range, which, elem, &piece, &chunk->from, &chunk->shape);
     if (!direct)
         stage_gather(&job->call, &step->range, which, elem, &piece, chunk->bytes);
     job_leave(job);
-    if (!direct)
-        trace_span(start, "copier", "stage", NULL);
+    if (direct)
+        return TB_OK;
+    trace_span(start, "copier", "stage", NULL);
+    pace_note(&chunk->of->pace, plan_piece_bytes(elem, &piece), pool_now_ns() - since);
     return TB_OK;
+}
+
+/* Is the work of every step that step i waits for over? Only of steps that were issued. */
+static bool step_over(const struct tb_job *job, int32_t i)
+{
+    const struct tb_step *step = plan_step(&job->plan, i);
+    bool over = true;
+    for (int w = 0; w < TB_STEP_WAITS && over; w++)
+        if (step->waits_on[w] >= 0 &&
+            tb_dev()->over(job->state[step->waits_on[w]].event, &over) != TB_OK)
+            over = false; /* whoever waits for it will learn why */
+    return over;
+}
+
+/* Products that are over as well, behind the one that was waited for: nobody need wait for them. */
+static void products_look(struct tb_job *job, int32_t i)
+{
+    struct tb_pool *pool = pool_get();
+    bool over = true;
+    for (i++; over && i < job->plan.count; i++) {
+        if (plan_step(&job->plan, i)->kind != TB_DOWNLOAD)
+            continue;
+        pthread_mutex_lock(&pool->lock);
+        const bool due = !job->state[i].landed;
+        over = !due || step_ready(job, i);
+        pthread_mutex_unlock(&pool->lock);
+        if (!due || !over)
+            continue;
+        over = step_over(job, i);
+        pthread_mutex_lock(&pool->lock);
+        job->state[i].landed = over;
+        pthread_mutex_unlock(&pool->lock);
+    }
 }
 
 /* Waits for the product of a piece on its way back, and tells the others. It may take long, so what
@@ -578,6 +632,8 @@ static enum tb_status product_await(struct tb_copier *self, struct tb_task *task
     for (int w = 0; w < TB_STEP_WAITS && status == TB_OK; w++)
         if (step->waits_on[w] >= 0)
             status = tb_dev()->sync(job->state[step->waits_on[w]].event);
+    if (status == TB_OK)
+        products_look(job, task->step);
     pthread_mutex_lock(&pool->lock);
     self->awaits = false;
     job->state[task->step].landed = task->landed = status == TB_OK;
@@ -671,7 +727,8 @@ static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
     const struct tb_step *step = plan_step(plan, task->step);
     const enum tb_operand_id which = plan_operand(step->kind);
     const size_t elem = plan->elem[which];
-    const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, task->piece);
+    const struct tb_piece piece =
+        plan_piece(&step->range, elem, plan->chunk, task->piece);
     const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
                        plan_piece_offset(&step->range, elem, &piece);
     struct tb_lane *const lane = stage_of(job, step)->lane;
@@ -937,6 +994,7 @@ static enum tb_status lanes_get(struct tb_server *self, enum tb_class class)
 static void job_run(struct tb_server *self, struct tb_job *job)
 {
     struct tb_pool *pool = pool_get();
+    pace_follow(&self->pace);
     /* The program may have reset the device: every handle of ours is void then. */
     enum tb_status status = tb_dev()->check();
     if (status != TB_OK)

@@ -13,6 +13,7 @@ libtbcore_la_SOURCES = \
 	src/log.c src/log.h \
 	src/offload.c src/offload.h \
 	src/oncpu.c src/oncpu.h \
+	src/pace.c src/pace.h \
 	src/place.c src/place.h \
 	src/plan.c src/plan.h src/plan_strips.c src/plan_strips.h \
 	src/pool.c src/pool.h \

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "dev.h"
+#include "pace.h"
 #include "plan.h"
 
 enum { TB_COPIERS_MAX = 16, TB_COPIERS_AUTO = 12, TB_SERVERS_MAX = 8, TB_SLABS_MAX = 32 };
@@ -59,6 +60,7 @@ struct tb_copier {
     bool awaits;      /* it waits for a product */
     atomic_bool lost; /* a transfer in its buffers no longer answers */
     int turn;         /* chunk to take next */
+    struct tb_pace pace;
 };
 
 /* The lanes of a call: those it computes on, the way in and the way back. All copiers put its
@@ -78,6 +80,7 @@ struct tb_server {
     pthread_t thread;
     bool alive;
     struct tb_stage stage[TB_CLASSES][TB_SERVER_LANES];
+    struct tb_pace pace;
 };
 
 struct tb_slab {

@@ -16,7 +16,7 @@ test_libs = libtbwhole.la $(CRITERION_LIBS) -lm
 
 if HAVE_CRITERION
 unit_tests = tests/unit/test_call tests/unit/test_conf tests/unit/test_fit tests/unit/test_kernel \
-	tests/unit/test_profile tests/unit/test_route tests/unit/test_x3
+	tests/unit/test_pace tests/unit/test_profile tests/unit/test_route tests/unit/test_x3
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 tests_unit_test_call_CFLAGS = $(test_cflags)
@@ -27,6 +27,8 @@ tests_unit_test_fit_CFLAGS = $(test_cflags)
 tests_unit_test_fit_LDADD = $(test_libs)
 tests_unit_test_kernel_CFLAGS = $(test_cflags)
 tests_unit_test_kernel_LDADD = $(test_libs)
+tests_unit_test_pace_CFLAGS = $(test_cflags)
+tests_unit_test_pace_LDADD = $(test_libs)
 tests_unit_test_profile_CFLAGS = $(test_cflags)
 tests_unit_test_profile_LDADD = $(test_libs)
 tests_unit_test_route_CFLAGS = $(test_cflags)

@@ -7,6 +7,7 @@
  * EXCLUSIVE_PROCESS FAKE_CUDA_INIT_MS=300       time cuInit takes;  FAKE_CUDA_OPEN_MS that of the
  * primary context FAKE_CUDA_FAIL=NAME:CODE:N  from its N-th call on (1), NAME returns CODE
  *   FAKE_CUDA_CC=90  FAKE_CUDA_SMEM=232448  FAKE_CUDA_PITCH=2147483647  FAKE_CUDA_MEMORY=bytes
+ *   FAKE_CUDA_BUSY=N           events are over when asked for the N+1st time (0)
  *   FAKE_CUDA_CALLS=file        one line "pid name" is appended for every call
  * Like the driver, it does not survive being torn down under a call: the process then ends by
  * SIGABRT. */
@@ -588,9 +589,13 @@ CUresult CUDAAPI cuEventDestroy(CUevent event)
 
 CUresult CUDAAPI cuEventQuery(CUevent event)
 {
+    static atomic_long busy;
     (void)event;
     FAKE_ENTER();
-    return leave(CUDA_SUCCESS);
+    const bool over = atomic_fetch_add(&busy, 1) >= setting("FAKE_CUDA_BUSY", 0);
+    if (over)
+        atomic_store(&busy, 0);
+    return leave(over ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
 CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream)

@@ -167,9 +167,34 @@ static bool suits(const struct world *world, const struct copier *self, const st
 
 enum wish { IN, BACK, BACK_MEANWHILE };
 
-static bool step_awaits(const struct job *job, int32_t i, double now)
+static bool any_to_send(const struct world *world, double now)
 {
-    return !job->brief && job->step[i].landed > now;
+    for (int c = 0; c < world->calls; c++) {
+        const struct job *job = &world->job[c];
+        for (int32_t i = job->upload_at; job->start <= now && i < job->plan->count; i++)
+            if (is_upload(plan_step(job->plan, i)->kind))
+                return true;
+    }
+    return false;
+}
+
+/* The rule of exec.c: nobody waits for a product once there is nothing left to send. */
+static bool step_awaits(const struct world *world, const struct job *job, int32_t i, double now)
+{
+    return !job->brief && job->step[i].landed > now && any_to_send(world, now);
+}
+
+/* Who waited for the product of a download looks at those behind it. */
+static void products_look(struct job *job, int32_t i, double now)
+{
+    for (i++; i < job->plan->count; i++) {
+        if (plan_step(job->plan, i)->kind != TB_DOWNLOAD)
+            continue;
+        if (waits(job, i, false) > now || waits(job, i, true) > now)
+            return;
+        if (now < job->step[i].landed)
+            job->step[i].landed = now;
+    }
 }
 
 /* The rule of exec.c: a few copiers wait for products while there is something to send. */
@@ -189,7 +214,7 @@ static struct job *pick(struct world *world, const struct copier *self, enum wis
         struct job *job = &world->job[i];
         if (!next_of(job, wish == IN, self->now, &step) || !suits(world, self, job))
             continue;
-        if (wish != IN && step_awaits(job, step, self->now) &&
+        if (wish != IN && step_awaits(world, job, step, self->now) &&
             !may_await(world, self->now, wish == BACK_MEANWHILE))
             continue;
         if (take && job->served < world->served)
@@ -242,24 +267,26 @@ static void carry(struct world *world, struct copier *self, struct job *job, boo
     const struct tb_step *step = plan_step(plan, i);
     struct step_times *times = &job->step[i];
     const size_t elem = plan->elem[plan_operand(step->kind)];
-    const struct tb_piece piece = plan_piece(&step->range, elem, plan->chunk, times->next++);
+    const struct tb_piece piece =
+        plan_piece(&step->range, elem, plan->chunk, times->next++);
     const double bytes = (double)plan_piece_bytes(elem, &piece);
     struct chunk *chunk = &self->chunk[self->turn];
     self->turn ^= 1;
     if (times->next == times->pieces)
         ++*(upload ? &job->upload_at : &job->download_at);
-    if (!upload && step_awaits(job, i, self->now)) {
+    if (!upload && step_awaits(world, job, i, self->now)) {
         for (int x = 0; x < 2; x++)
             if (self->chunk[x].job)
                 settle(self, &self->chunk[x]);
         self->now = self->awaits = later(self->now, waits(job, i, true));
         if (self->now < times->landed)
             times->landed = self->now;
+        products_look(job, i, self->now);
     }
     settle(self, chunk);
     if (upload)
         self->now += bytes / machine->stage;
-    const bool lingers = upload && step_lingers(job, i);
+    const bool lingers = upload ? step_lingers(job, i) : !job->brief && times->landed > self->now;
     struct chunk *const other = &self->chunk[self->turn];
     if (upload && !job->brief && !lingers && other->upload && !other->lingers)
         settle(self, other);
@@ -338,8 +365,8 @@ static void job_open(struct job *job, const struct clock_call *call)
             units += (double)step->range.items * (double)step->range.rows *
                      (double)step->range.cols * (double)step->k;
         else
-            job->step[i].pieces =
-                plan_pieces(&step->range, plan->elem[plan_operand(step->kind)], plan->chunk);
+            job->step[i].pieces = plan_pieces(&step->range, plan->elem[plan_operand(step->kind)],
+                                              plan->chunk);
     }
     job->flops_per_step_unit = call->flops / units;
 }

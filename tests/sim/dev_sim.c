@@ -1027,6 +1027,17 @@ static enum tb_status sim_sync(struct tb_event *event)
     return leave(status);
 }
 
+static enum tb_status sim_over(struct tb_event *event, bool *over)
+{
+    pthread_mutex_lock(&lock);
+    const enum tb_status status = seam("over");
+    struct mark *mark = event->mark;
+    *over = !mark || mark->done;
+    if (status == TB_OK && mark && mark->done)
+        clocks_join(&sim.host, &mark->seen);
+    return leave(status);
+}
+
 static enum tb_status sim_where(const void *ptr, enum tb_where *out)
 {
     pthread_mutex_lock(&lock);
@@ -1188,6 +1199,7 @@ const struct tb_dev_ops *tb_dev(void)
         .record = sim_record,
         .wait = sim_wait,
         .elapsed = sim_elapsed,
+        .over = sim_over,
         .sync = sim_sync,
         .where = sim_where,
         .shared = sim_shared,

@@ -922,7 +922,47 @@ static void sticky_error(void)
 {
     check_ready("Fake GPU 0");
     CHECK(tb_dev()->bind() == TB_OK && tb_dev()->check() == TB_OK);
+    CHECK(setenv("FAKE_CUDA_FAIL", "cuEventQuery:700", 1) == 0);
     CHECK(tb_dev()->check() == TB_DEVICE_FAULT);
+}
+
+/* Whoever waits for an event asks until it is over, and learns of an error. */
+static void waits_for_events(void)
+{
+    struct tb_event *event;
+    bool over = true;
+    check_ready("Fake GPU 0");
+    CHECK(tb_dev()->bind() == TB_OK && tb_dev()->event_open(&event) == TB_OK);
+    CHECK(setenv("FAKE_CUDA_BUSY", "5", 1) == 0);
+    CHECK(tb_dev()->over(event, &over) == TB_OK && !over);
+    const int queries = calls("cuEventQuery");
+    CHECK(tb_dev()->sync(event) == TB_OK && calls("cuEventQuery") == queries + 5);
+    CHECK(unsetenv("FAKE_CUDA_BUSY") == 0);
+    CHECK(tb_dev()->over(event, &over) == TB_OK && over);
+    CHECK(calls("cuEventSynchronize") == 0);
+    CHECK(setenv("FAKE_CUDA_FAIL", "cuEventQuery:700", 1) == 0);
+    CHECK(tb_dev()->sync(event) == TB_DEVICE_FAULT);
+}
+
+static void *reset_soon(void *reset)
+{
+    usleep(20000);
+    ((void (*)(int, int))(uintptr_t)reset)(0, 1);
+    return NULL;
+}
+
+/* The program resets the device under a wait: it ends, and the handle is not touched again. */
+static void reset_in_a_wait(void)
+{
+    struct tb_event *event;
+    pthread_t thread;
+    check_ready("Fake GPU 0");
+    CHECK(tb_dev()->bind() == TB_OK && tb_dev()->event_open(&event) == TB_OK);
+    CHECK(setenv("FAKE_CUDA_BUSY", "1000000000", 1) == 0);
+    CHECK(pthread_create(&thread, NULL, reset_soon, fake_symbol("fake_cuda_reset")) == 0);
+    CHECK(tb_dev()->sync(event) == TB_DEVICE_FAULT);
+    CHECK(strstr(tb_dev()->last_error(), "reset"));
+    pthread_join(thread, NULL);
 }
 
 /* --- the table -----------------------------------------------------------------------------------
@@ -1014,7 +1054,9 @@ static const struct test {
     {"part_torn", part_torn, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:701:4"}},
     {"launch_faults", launch_faults, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:700"}},
     {"reset_by_program", reset_by_program, .env = {NULL}},
-    {"sticky_error", sticky_error, .env = {"FAKE_CUDA_FAIL=cuEventQuery:700:2"}},
+    {"sticky_error", sticky_error, .env = {0}},
+    {"waits_for_events", waits_for_events, .env = {0}},
+    {"reset_in_a_wait", reset_in_a_wait, .env = {0}},
 };
 
 enum { TESTS = sizeof tests / sizeof tests[0] };

@@ -134,7 +134,7 @@ static struct tb_job *job_open(const struct tb_call *call, const struct tb_plan 
         const struct tb_step *step = plan_step(&job->plan, i);
         if (step->kind != TB_COMPUTE)
             job->state[i].to_issue = plan_pieces(&step->range, plan->elem[plan_operand(step->kind)],
-                                                 job->plan.chunk);
+                                                 plan_step_chunk(&job->plan, step));
         job->pieces += job->state[i].to_issue;
         job->to_send += is_upload(step->kind) ? job->state[i].to_issue : 0;
         for (int w = 0; w < TB_STEP_WAITS; w++)
@@ -372,7 +372,7 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, enum tb_w
         if (upload && --job->to_send == 0) /* what was to wait for products need not any more */
             pthread_cond_broadcast(&pool_get()->work);
         const size_t elem = job->plan.elem[plan_operand(step->kind)];
-        const size_t chunk = job->plan.chunk;
+        const size_t chunk = plan_step_chunk(&job->plan, step);
         const struct tb_piece taken = plan_piece(&step->range, elem, chunk, task->piece);
         job->served += (int64_t)plan_piece_bytes(elem, &taken);
         if (*piece == plan_pieces(&step->range, elem, chunk)) {
@@ -562,7 +562,7 @@ static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *t
     const enum tb_operand_id which = plan_operand(step->kind);
     const size_t elem = plan->elem[which];
     const struct tb_piece piece =
-        plan_piece(&step->range, elem, plan->chunk, task->piece);
+        plan_piece(&step->range, elem, plan_step_chunk(plan, step), task->piece);
     chunk->from = chunk->bytes;
     chunk->shape = piece_shape(&step->range, elem, &piece, is_upload(step->kind));
     if (!is_upload(step->kind))
@@ -728,7 +728,7 @@ static enum tb_status chunk_issue(struct tb_job *job, struct tb_chunk *chunk)
     const enum tb_operand_id which = plan_operand(step->kind);
     const size_t elem = plan->elem[which];
     const struct tb_piece piece =
-        plan_piece(&step->range, elem, plan->chunk, task->piece);
+        plan_piece(&step->range, elem, plan_step_chunk(plan, step), task->piece);
     const tb_dptr at = job->slab->base + plan_slot_offset(plan, which, step->slot) +
                        plan_piece_offset(&step->range, elem, &piece);
     struct tb_lane *const lane = stage_of(job, step)->lane;

@@ -26,6 +26,11 @@ static int64_t max64(int64_t x, int64_t y)
     return x > y ? x : y;
 }
 
+static double larger(double x, double y)
+{
+    return x > y ? x : y;
+}
+
 static int64_t ceil_div(int64_t x, int64_t y)
 {
     return x / y + (x % y != 0);
@@ -85,6 +90,14 @@ size_t plan_commit_chunk(const struct tb_plan *plan)
 const struct tb_step *plan_step(const struct tb_plan *plan, int32_t i)
 {
     return (plan->many ? plan->many : plan->few) + i;
+}
+
+size_t plan_step_chunk(const struct tb_plan *plan, const struct tb_step *step)
+{
+    const size_t least = 256 << 10;
+    const bool first = step == plan_step(plan, 0) && plan->whole && plan->count > 4 &&
+                       (step->kind == TB_UPLOAD_A || step->kind == TB_UPLOAD_B);
+    return first && plan->chunk >= 4 * least ? plan->chunk / 4 : plan->chunk;
 }
 
 /* Rows of one column that a piece takes, where not even one column fits. */
@@ -423,8 +436,8 @@ static bool size_whole(const struct tb_call *call, const struct tb_caps *caps,
     return false;
 }
 
-/* Of an H200 host: pageable memory through the copiers, one way, bytes per ns. */
-static const double link_rate = 48;
+/* Of an H200 host: pageable memory through the copiers, while as much comes back; bytes per ns. */
+static const double link_rate = 42;
 
 /* The device's part of a call, by the built-in rates: the same call gets the same order, and so the
  * same bits, in every run. The rows of FP32 differ by a factor; of the other types the best counts.
@@ -448,45 +461,144 @@ static double device_ns(const struct tb_call *call, const struct tb_caps *caps,
                           size->group * lanes_of(call, plan, size));
 }
 
-/* Is it worth while to let parts of k run ahead? Where the device is the slower side it works from
- * the first part on instead of waiting for whole panels. Where the link is, tiles should rather be
- * finished, and fetched, as early as they can be; but for a C that is next to nothing. */
-static bool gains_ahead(const struct tb_call *call, const struct tb_caps *caps,
-                        const struct tb_plan *plan, const struct sizing *size)
+/* --- Orders of a whole product, by a clock --- */
+
+/* With each new panel of B the column of tiles above the diagonal, with each new panel of A the
+ * row. */
+static void walk_square(const struct tb_plan *plan, int64_t x,
+                        void (*emit)(void *arg, int64_t x, int64_t i, int64_t j), void *arg)
 {
-    if (caps->order > 0)
-        return caps->order == 2;
-    const double in = call_bytes_in(call), out = call_bytes_out(call);
-    /* A C that is read has to be there first, all of it. */
-    const double least = scalar_is_zero(call->beta_type, &call->beta) ? 0.7 : 1.1;
-    return out <= in / 8 || device_ns(call, caps, plan, size) > least * in / link_rate;
+    for (int64_t s = 0; s < max64(plan->tiles_m, plan->tiles_n); s++) {
+        for (int64_t i = 0; s < plan->tiles_n && i < min64(s, plan->tiles_m); i++)
+            if (!tile_outside(plan, i, s))
+                emit(arg, x, i, s);
+        for (int64_t j = 0; s < plan->tiles_m && j < min64(s + 1, plan->tiles_n); j++)
+            if (!tile_outside(plan, s, j))
+                emit(arg, x, s, j);
+    }
+}
+
+/* Three queues: the way in, the device, the way back. All in ns. */
+struct clock {
+    const struct tb_plan *grid;
+    double in, device, out;
+    double up[TB_OPERANDS], product, down; /* of a panel's part, of a tile */
+    double *there;                         /* when each part of a panel is; 0: not sent yet */
+    bool rank_2k, beta;
+};
+
+static double clock_panel(struct clock *clock, enum tb_operand_id which, int64_t x, int64_t p)
+{
+    const struct tb_plan *grid = clock->grid;
+    const bool b = which == TB_B && !grid->twin;
+    double *there =
+        &clock->there[((b ? max64(grid->tiles_m, grid->tiles_n) : 0) + x) * grid->tiles_k + p];
+    if (*there == 0)
+        *there = clock->in += clock->up[b ? TB_B : TB_A];
+    return *there;
+}
+
+static void clock_part(void *arg, int64_t p, int64_t i, int64_t j)
+{
+    struct clock *clock = arg;
+    double ready = clock_panel(clock, TB_A, i, p);
+    ready = larger(ready, clock_panel(clock, TB_B, j, p));
+    if (clock->rank_2k) {
+        ready = larger(ready, clock_panel(clock, TB_B, i, p));
+        ready = larger(ready, clock_panel(clock, TB_A, j, p));
+    }
+    if (p == 0 && clock->beta)
+        ready = larger(ready, clock->in += clock->up[TB_C]);
+    clock->device = larger(clock->device, ready) + clock->product;
+}
+
+static void clock_finish(void *arg, int64_t ahead, int64_t i, int64_t j)
+{
+    struct clock *clock = arg;
+    for (int64_t p = ahead; p < clock->grid->tiles_k; p++)
+        clock_part(arg, p, i, j);
+    clock->out = larger(clock->out, clock->device) + clock->down;
+}
+
+/* How long a whole product takes in parts of k, of which so many run ahead over all of C. */
+static double order_ns(const struct tb_call *call, const struct tb_caps *caps,
+                       const struct tb_plan *plan, const struct sizing *size, int64_t ahead,
+                       double *there)
+{
+    static const double memory_rate = 3500; /* of an H200: bytes per ns */
+    const double launch = area_of(plan, kernel_for(call, caps, plan, size), size) > 0 ? 1e4 : 2e3;
+    const double tiles = tile_count(call, size), elem = (double)plan->elem[TB_A];
+    const double tile = (double)size->m * (double)size->n * (double)plan->elem[TB_C];
+    struct tb_plan grid = *plan;
+    grid.tiles_m = ceil_div(call->m, size->m);
+    grid.tiles_n = ceil_div(call->n, size->n);
+    grid.tiles_k = ceil_div(call->k, size->k);
+    struct clock clock = {
+        .grid = &grid,
+        .there = there,
+        .up = {(double)size->m * (double)size->k * elem / link_rate,
+               (double)size->n * (double)size->k * elem / link_rate, tile / link_rate},
+        .down = tile / link_rate,
+        .rank_2k = call_is_rank_2k(call),
+        .beta = !scalar_is_zero(call->beta_type, &call->beta),
+        .product = device_ns(call, caps, plan, size) / tiles / (double)grid.tiles_k + launch +
+                   (grid.tiles_k > 1 ? 2 * tile / memory_rate : 0)};
+    for (int64_t x = 0; x < 2 * max64(grid.tiles_m, grid.tiles_n) * grid.tiles_k; x++)
+        there[x] = 0;
+    for (int64_t p = 0; p < ahead; p++)
+        walk_square(&grid, p, clock_part, &clock);
+    walk_square(&grid, ahead, clock_finish, &clock);
+    return clock.out;
 }
 
 /* With C as a whole on the device too, k can come in parts: each is summed into all of C, so that
- * the device has work from the first part on. Worth it where there is much to send and to compute.
- */
-static bool size_panels(const struct tb_call *call, const struct tb_caps *caps,
-                        const struct tb_plan *plan, double memory, struct sizing *size)
+ * the device has work from the first part on; then tile after tile is finished, and fetched, with
+ * the rest. How many parts, and how many of them run ahead, is what takes least by the clock; none,
+ * where that gains less than a twentieth, which is not gained on a device. Returns the parts ahead,
+ * 0 for none. */
+static int64_t size_panels(const struct tb_call *call, const struct tb_caps *caps,
+                           const struct tb_plan *plan, double memory, struct sizing *size)
 {
     enum { PARTS = 8 };
-    struct sizing parts = *size;
+    const struct sizing one = *size;
     const int64_t least = caps->tile > 0 ? 1 : 256, unit = caps->tile > 0 ? 1 : 128;
+    const int64_t rows = ceil_div(call->m, size->m), cols = ceil_div(call->n, size->n);
     const double tiles = tile_count(call, size);
     /* A large alpha may make infinities of parts whose sum is none. */
-    if (!may_split(call, plan) || alpha_most(call) > 1 || call->batch > 1 || tiles < 2 ||
-        tiles > SLOTS_MAX || plan->in_place[TB_A] || plan->in_place[TB_B] ||
-        call->k < least * PARTS || !gains_ahead(call, caps, plan, size))
-        return false;
-    parts.k = ceil_div(ceil_div(call->k, PARTS), unit) * unit;
-    const int64_t count = ceil_div(call->k, parts.k);
-    parts.slots[TB_A] = ceil_div(call->m, size->m) * count;
-    parts.slots[TB_B] = plan->twin ? 0 : ceil_div(call->n, size->n) * count;
-    parts.slots[TB_C] = (int64_t)tiles;
-    if (count < 2 || parts.slots[TB_A] > SLOTS_MAX || parts.slots[TB_B] > SLOTS_MAX ||
-        sizing_bytes(call, caps, plan, &parts) > memory)
-        return false;
-    *size = parts;
-    return true;
+    if (caps->order == 1 || !may_split(call, plan) || alpha_most(call) > 1 || call->batch > 1 ||
+        tiles < 2 || tiles > SLOTS_MAX || plan->in_place[TB_A] || plan->in_place[TB_B])
+        return 0;
+    double *there = malloc((size_t)(2 * max64(rows, cols) * PARTS) * sizeof *there);
+    if (!there)
+        return 0;
+    double best = caps->order == 2 ? HUGE_VAL : 0.95 * order_ns(call, caps, plan, &one, 0, there);
+    int64_t best_ahead = 0;
+    for (int64_t parts = PARTS; parts >= 2; parts /= 2) {
+        struct sizing cut = one;
+        cut.k = ceil_div(ceil_div(call->k, parts), unit) * unit;
+        const int64_t count = ceil_div(call->k, cut.k);
+        cut.slots[TB_A] = rows * count;
+        cut.slots[TB_B] = plan->twin ? 0 : cols * count;
+        cut.slots[TB_C] = (int64_t)tiles;
+        if (call->k < least * parts || count < 2 || cut.slots[TB_A] > SLOTS_MAX ||
+            cut.slots[TB_B] > SLOTS_MAX || sizing_bytes(call, caps, plan, &cut) > memory)
+            continue;
+        if (caps->order == 2) {
+            best_ahead = max64(count / 4, 1);
+            *size = cut;
+            break;
+        }
+        for (int64_t ahead = 1; ahead < count; ahead++) {
+            const double ns = order_ns(call, caps, plan, &cut, ahead, there);
+            if (ns < best) {
+                best = ns;
+                best_ahead = ahead;
+                *size = cut;
+            }
+        }
+    }
+    free(there);
+    return best_ahead;
 }
 
 /* Lets the ring of one operand grow while memory lasts. */
@@ -761,39 +873,28 @@ static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
     walk->fetched[slot] = index;
 }
 
-/* With each new panel of B the column of tiles above the diagonal, with each new panel of A the
- * row. */
-static void walk_square(struct walk *walk, int64_t x,
-                        void (*emit)(struct walk *walk, int64_t x, int64_t i, int64_t j))
-{
-    const struct tb_plan *plan = walk->plan;
-    for (int64_t s = 0; s < max64(plan->tiles_m, plan->tiles_n); s++) {
-        for (int64_t i = 0; s < plan->tiles_n && i < min64(s, plan->tiles_m); i++)
-            if (!tile_outside(plan, i, s))
-                emit(walk, x, i, s);
-        for (int64_t j = 0; s < plan->tiles_m && j < min64(s + 1, plan->tiles_n); j++)
-            if (!tile_outside(plan, s, j))
-                emit(walk, x, s, j);
-    }
-}
-
-static void emit_ahead(struct walk *walk, int64_t p, int64_t i, int64_t j)
+static void emit_ahead(void *walk, int64_t p, int64_t i, int64_t j)
 {
     ahead_emit(walk, i, j, p);
 }
 
-static void emit_finish(struct walk *walk, int64_t unused, int64_t i, int64_t j)
+static void emit_finish(void *walk, int64_t unused, int64_t i, int64_t j)
 {
     (void)unused;
     finish_emit(walk, i, j);
+}
+
+static void emit_tile(void *walk, int64_t g, int64_t i, int64_t j)
+{
+    tile_emit(walk, g, i, j);
 }
 
 /* First some parts of k over all of C, then tile by tile the rest. */
 static void walk_panels(struct walk *walk)
 {
     for (int64_t p = 0; p < walk->plan->ahead; p++)
-        walk_square(walk, p, emit_ahead);
-    walk_square(walk, 0, emit_finish);
+        walk_square(walk->plan, p, emit_ahead, walk);
+    walk_square(walk->plan, 0, emit_finish, walk);
 }
 
 /* Row by row (or column by column, where that moves less), turning at the ends. */
@@ -848,7 +949,7 @@ static enum tb_status steps_build(struct walk *walk)
         if (plan->ahead > 0)
             walk_panels(walk);
         else if (plan->whole)
-            walk_square(walk, g, tile_emit);
+            walk_square(plan, g, emit_tile, walk);
         else
             walk_lines(walk, g);
     struct tb_step *tight = realloc(plan->many, (size_t)plan->count * sizeof *plan->many);
@@ -910,12 +1011,12 @@ static enum tb_status layout(const struct tb_call *call, const struct sizing *si
 static size_t chunk_of(const struct tb_call *call, const struct tb_plan *plan,
                        const struct tb_caps *caps, const struct sizing *size)
 {
-    const double least = 512 << 10, most = (double)TB_CHUNK_BYTES;
+    const double least = 512 << 10, middle = 2 << 20, most = (double)TB_CHUNK_BYTES;
     if (caps->chunk > 0)
         return (size_t)caps->chunk < TB_CHUNK_BYTES ? (size_t)caps->chunk : TB_CHUNK_BYTES;
     const double in = ((double)call->m + (double)call->n) * (double)call->k * (double)call->batch *
                       (double)plan->elem[TB_A];
-    double piece = in / 48;
+    double piece = in / 48 < middle ? in / 48 : larger(in / 128, middle);
     /* A streaming product has a few panels under way, not all of them. */
     const double panel = slot_bytes(call, plan, size, TB_A) + slot_bytes(call, plan, size, TB_B);
     if (!plan->whole && piece > panel / 12)
@@ -934,7 +1035,7 @@ double plan_estimate(const struct tb_plan *plan, double device)
 /* Settles the tile, the slots and the kernel. A kernel that needs an area gives way to one that
  * does without where there is no memory for any such area. */
 static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, double memory,
-                       struct tb_plan *plan, struct sizing *out, bool *panels)
+                       struct tb_plan *plan, struct sizing *out, int64_t *ahead)
 {
     struct tb_caps plain = *caps;
     plain.strict = true;
@@ -948,7 +1049,7 @@ static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, d
             plan->lanes = 2;
         size.group = group_of(call, with, plan, &size, memory);
         plan->whole = size_whole(call, with, plan, memory, &size);
-        *panels = plan->whole && size_panels(call, with, plan, memory, &size);
+        *ahead = plan->whole ? size_panels(call, with, plan, memory, &size) : 0;
         if (!plan->whole && !size_stream(call, with, plan, memory, &size))
             continue;
         plan->kernel = kernel_for(call, with, plan, &size);
@@ -982,8 +1083,8 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
         return TB_NO_KERNEL; /* between its two products a tile is neither old nor new */
 
     struct sizing size;
-    bool panels;
-    if (!sizes_find(call, caps, (double)memory, plan, &size, &panels))
+    int64_t ahead;
+    if (!sizes_find(call, caps, (double)memory, plan, &size, &ahead))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
     if (plan->kernel < 0)
@@ -995,7 +1096,7 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
     struct tb_caps used = *caps;
     used.strict = caps->strict || (call->ab == TB_F32 && kernel_row(plan->kernel)->family != TB_X3);
 
-    plan->ahead = panels ? max64(plan->tiles_k / 4, 1) : 0;
+    plan->ahead = ahead;
     struct walk walk = {.call = call, .plan = plan};
     walk.beta = !scalar_is_zero(call->beta_type, &call->beta);
     walk.room = (int32_t)steps_most(call, &size);

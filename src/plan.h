@@ -12,7 +12,7 @@
 #include "caps.h"
 #include "status.h"
 
-#define TB_CHUNK_BYTES ((size_t)2 << 20) /* of a staging buffer: no piece is larger */
+#define TB_CHUNK_BYTES ((size_t)4 << 20) /* of a staging buffer: no piece is larger */
 #define TB_INLINE_BYTES                                                                            \
     ((size_t)64 << 10)  /* a product this small may run on the caller's stack                      \
                          */
@@ -107,6 +107,9 @@ void plan_free(struct tb_plan *plan);
 void plan_print(const struct tb_plan *plan, FILE *out);
 
 const struct tb_step *plan_step(const struct tb_plan *plan, int32_t i);
+/* No piece of this step is larger. Those of the first panel of many are small: while they are
+ * gathered the link stands still. */
+size_t plan_step_chunk(const struct tb_plan *plan, const struct tb_step *step);
 
 /* The device layout: bytes between columns, between items; where a slot begins. */
 size_t plan_pitch(int64_t rows, size_t elem);

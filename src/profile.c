@@ -31,7 +31,7 @@ static const double builtin_cpu[TB_TYPES][TB_CREWS][TB_SHAPES] = {
 /* 132 multiprocessors at 1980 MHz, FP64 by Hopper's tensor cores; there FP32 runs on the 16-bit
  * ones. */
 static const double builtin_gpu[TB_TYPES] = {[TB_F16] = 650e3, [TB_BF16] = 750e3, [TB_F32] = 45e3,
-                                             [TB_F64] = 44e3,  [TB_C32] = 43e3,   [TB_C64] = 44e3};
+                                             [TB_F64] = 52e3,  [TB_C32] = 43e3,   [TB_C64] = 50e3};
 static const double builtin_f32_of_90 = 215e3;
 
 void profile_builtin(const struct tb_caps *caps, int cpus, struct tb_profile *out)

@@ -268,7 +268,7 @@ static void carry(struct world *world, struct copier *self, struct job *job, boo
     struct step_times *times = &job->step[i];
     const size_t elem = plan->elem[plan_operand(step->kind)];
     const struct tb_piece piece =
-        plan_piece(&step->range, elem, plan->chunk, times->next++);
+        plan_piece(&step->range, elem, plan_step_chunk(plan, step), times->next++);
     const double bytes = (double)plan_piece_bytes(elem, &piece);
     struct chunk *chunk = &self->chunk[self->turn];
     self->turn ^= 1;
@@ -366,7 +366,7 @@ static void job_open(struct job *job, const struct clock_call *call)
                      (double)step->range.cols * (double)step->k;
         else
             job->step[i].pieces = plan_pieces(&step->range, plan->elem[plan_operand(step->kind)],
-                                              plan->chunk);
+                                              plan_step_chunk(plan, step));
     }
     job->flops_per_step_unit = call->flops / units;
 }

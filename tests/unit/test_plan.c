@@ -220,11 +220,12 @@ static void check_pieces(const struct tb_plan *plan)
         const struct tb_panel *r = &step->range;
         if (step->kind == TB_COMPUTE)
             continue;
-        const int64_t pieces = plan_pieces(r, elem, plan->chunk), cols = r->items * r->cols;
+        const size_t chunk = plan_step_chunk(plan, step);
+        const int64_t pieces = plan_pieces(r, elem, chunk), cols = r->items * r->cols;
         unsigned char *seen = calloc((size_t)(cols * r->rows), 1);
         for (int64_t p = 0; p < pieces; p++) {
-            const struct tb_piece piece = plan_piece(r, elem, plan->chunk, p);
-            cr_assert_leq(plan_piece_bytes(elem, &piece), plan->chunk);
+            const struct tb_piece piece = plan_piece(r, elem, chunk, p);
+            cr_assert_leq(plan_piece_bytes(elem, &piece), chunk);
             for (int64_t col = piece.col; col < piece.col + piece.cols; col++)
                 for (int64_t row = piece.row; row < piece.row + piece.rows; row++)
                     cr_assert_eq(seen[col * r->rows + row]++, 0);

@@ -276,15 +276,19 @@ static int kernel_for(const struct tb_call *call, const struct tb_caps *caps,
 }
 
 /* Bytes that a kernel needs beside the operands of a tile: an area for each lane. */
-static size_t area_of(const struct tb_plan *plan, int kernel, const struct sizing *size)
+static size_t area_of(const struct tb_plan *plan, const struct tb_caps *caps, int kernel,
+                      const struct sizing *size)
 {
+    const struct tb_kernel *row = kernel_row(kernel);
     const struct tb_gemm_params params = {.m = size->m,
                                           .n = size->n,
                                           .k = size->k,
                                           .batch = size->group,
                                           .stride_a = !plan->a_shared,
                                           .stride_b = !plan->b_shared};
-    return kernel < 0 ? 0 : round_up(kernel_scratch(kernel_row(kernel), &params), TB_AREA_UNIT);
+    if (!row || row->family != TB_X3)
+        return 0;
+    return round_up(kernel_scratch(row, caps, &params), TB_AREA_UNIT);
 }
 
 static double operand_bytes(const struct tb_call *call, const struct tb_plan *plan,
@@ -303,7 +307,7 @@ static double sizing_bytes(const struct tb_call *call, const struct tb_caps *cap
 {
     double bytes = operand_bytes(call, plan, size);
     if (call->ab == TB_F32) { /* the only type with rows that need an area */
-        const size_t area = area_of(plan, kernel_for(call, caps, plan, size), size);
+        const size_t area = area_of(plan, caps, kernel_for(call, caps, plan, size), size);
         bytes += area > 0 ? TB_AREA_UNIT + (double)area * (double)lanes_of(call, plan, size) : 0;
     }
     return bytes;
@@ -368,7 +372,7 @@ static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
     const int64_t tile = longest <= 8192 ? 1024 : longest <= 32768 ? 2048 : 4096;
     fill_tile(call, tile, size);
     /* Packing costs each tile the more the smaller it is, and only large ones fill the device. */
-    if (longest >= 4096 && area_of(plan, kernel_for(call, caps, plan, size), size) > 0)
+    if (longest >= 4096 && area_of(plan, caps, kernel_for(call, caps, plan, size), size) > 0)
         fill_tile(call, longest <= 12288 ? 2048 : 4096, size);
 }
 
@@ -944,7 +948,7 @@ static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, d
         plan->lanes = TB_PLAN_LANES;
         natural_tile(call, with, plan, &size);
         /* Kernels that pack fill the device in turn; an area counts more than a further lane. */
-        if (area_of(plan, kernel_for(call, with, plan, &size), &size) > 0)
+        if (area_of(plan, with, kernel_for(call, with, plan, &size), &size) > 0)
             plan->lanes = 2;
         size.group = group_of(call, with, plan, &size, memory);
         plan->whole = size_whole(call, with, plan, memory, &size);
@@ -952,7 +956,7 @@ static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, d
         if (!plan->whole && !size_stream(call, with, plan, memory, &size))
             continue;
         plan->kernel = kernel_for(call, with, plan, &size);
-        plan->scratch_bytes = area_of(plan, plan->kernel, &size);
+        plan->scratch_bytes = area_of(plan, with, plan->kernel, &size);
         if (plan->scratch_bytes == 0)
             plan->lanes = TB_PLAN_LANES;
         *out = size;

@@ -191,7 +191,7 @@ static void plan_in_planes(const struct product *product, struct tb_plan *plan)
         .m = plan->tile_m, .n = plan->tile_n, .k = plan->tile_k, .batch = 1};
     plan->kernel = row;
     plan->scratch_offset = plan->bytes;
-    plan->scratch_bytes = kernel_scratch(kernel_row(row), &tile);
+    plan->scratch_bytes = kernel_scratch(kernel_row(row), &caps, &tile);
     plan->bytes = plan_scratch_offset(plan, TB_PLAN_LANES);
 }
 

@@ -380,7 +380,7 @@ Test(plan, a_kernel_that_packs_gets_its_area)
         const struct tb_gemm_params tile = {
             .m = plan.tile_m, .n = plan.tile_n, .k = plan.tile_k, .batch = 1};
         cr_assert_eq(kernel_row(plan.kernel)->family, TB_X3, "%d GB", gb);
-        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &tile));
+        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &caps, &tile));
         plan_free(&plan);
     }
     for (size_t memory = (size_t)512 << 20; memory >= 8 << 20; memory /= 2) {
@@ -388,7 +388,7 @@ Test(plan, a_kernel_that_packs_gets_its_area)
         check_room(&plan, memory);
         const struct tb_gemm_params tile = {
             .m = plan.tile_m, .n = plan.tile_n, .k = plan.tile_k, .batch = 1};
-        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &tile));
+        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &caps, &tile));
         plan_free(&plan);
     }
     caps.strict = true;

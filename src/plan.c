@@ -935,6 +935,31 @@ double plan_estimate(const struct tb_plan *plan, double device)
     return device > link ? device : link;
 }
 
+/* A tile that is the only one has the device for itself: the row may divide it among all of it, in
+ * an area that has to fit into `room`. */
+static void kernel_settle_alone(const struct tb_call *call, const struct tb_caps *caps,
+                                const struct sizing *size, double room, struct tb_plan *plan)
+{
+    struct tb_gemm_params params = {.m = min64(call->m, size->m),
+                                    .n = min64(call->n, size->n),
+                                    .k = size->k,
+                                    .batch = size->group};
+    const int kernel =
+        kernel_choose_alone(caps, call->ab, call->c_type, transposed(call->ta),
+                            transposed(call->tb), params.m, params.n, params.k, params.batch);
+    const struct tb_kernel *row = kernel_row(kernel);
+    if (!row || row->family != TB_SM90)
+        return;
+    const size_t most = kernel_scratch(row, caps, &params);
+    params.k = call->k % size->k; /* the last part of k */
+    const size_t last = params.k > 0 ? kernel_scratch(row, caps, &params) : 0;
+    const size_t bytes = round_up(most > last ? most : last, TB_AREA_UNIT);
+    if (bytes == 0 || (double)bytes + TB_AREA_UNIT > room)
+        return;
+    plan->kernel = kernel;
+    plan->scratch_bytes = bytes;
+}
+
 /* Settles the tile, the slots and the kernel. A kernel that needs an area gives way to one that
  * does without where there is no memory for any such area. */
 static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, double memory,
@@ -959,6 +984,9 @@ static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, d
         plan->scratch_bytes = area_of(plan, with, plan->kernel, &size);
         if (plan->scratch_bytes == 0)
             plan->lanes = TB_PLAN_LANES;
+        if (tile_count(call, &size) == 1)
+            kernel_settle_alone(call, with, &size, memory - sizing_bytes(call, with, plan, &size),
+                                plan);
         *out = size;
         return true;
     }
@@ -1012,7 +1040,8 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
     }
     steps_single(&walk);
     plan->est_ns = plan_estimate(plan, device_ns(call, &used, plan, &size));
-    plan->on_caller = !resident && caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
+    plan->on_caller = !resident && caps->inline_calls && plan->scratch_bytes == 0 &&
+                      plan->bytes <= TB_INLINE_BYTES;
     return TB_OK;
 }
 

@@ -16,6 +16,10 @@ __device__ inline void copy_16(uint32_t to, const void *from, int bytes) // the 
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
+__device__ inline void copy_16(uint32_t to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
 __device__ inline void copies_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -88,41 +92,71 @@ template <int WIDTH, int THREADS, bool ACROSS> class ring_loader
         width_left = left < WIDTH ? (int)(left < 0 ? 0 : left) : WIDTH;
     }
 
-    // The next step of k, of which `k_left` are inside of the matrix.
-    __device__ void load(uint32_t tile, int64_t k_left)
+    __device__ bool by_copies() const { return aligned; }
+
+    // The next step of k, of which `k_left` are inside of the matrix, by asynchronous copies.
+    __device__ void copy(uint32_t tile, int64_t k_left)
     {
-        const int k_in = (k_left < 64 ? (int)k_left : 64) - (ACROSS ? line() : unit() * 8);
         const unsigned short *from = src;
+        const uint32_t to = tile + (ACROSS ? unit() / 8 * 8192 : 0) + offset(line(), unit() % 8);
+        static_assert(STEP % 8 == 0, "the exchange of units is the same for all lines of a thread");
+        if (k_left >= 64 && width_left > (ACROSS ? 7 : (COUNT - 1) * STEP)) {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++, from += STEP * ld) {
-            const uint32_t to = tile + (ACROSS ? unit() / 8 * 8192 : 0) + offset(line() + i * STEP, unit() % 8);
-            const int along = ACROSS ? width_left : k_in, other = (ACROSS ? k_in : width_left) - i * STEP;
-            const int count = other <= 0 || along <= 0 ? 0 : along < 8 ? along : 8;
-            if (aligned) {
-                copy_16(to, count ? from : src, 2 * count);
-            } else {
-                uint32_t v[4] = {0, 0, 0, 0};
-#pragma unroll
-                for (int e = 0; e < 8; e++)
-                    if (e < count)
-                        v[e / 2] |= (uint32_t)from[e] << e % 2 * 16;
-                asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]),
-                             "r"(v[3])
-                             : "memory");
+            for (int i = 0; i < COUNT; i++, from += STEP * ld)
+                copy_16(to + i * STEP * 128, from);
+        } else {
+#pragma unroll 1
+            for (int i = 0; i < COUNT; i++, from += STEP * ld) {
+                const int count = inside(i, k_left);
+                copy_16(to + i * STEP * 128, count ? from : src, 2 * count);
             }
         }
         src += ACROSS ? 64 * ld : 64;
     }
 
-    // Address for this lane of four matrices: 16 of the width from `w` on, 16 of k from `k` on. K_FIRST: the
-    // second matrix is the next in k, else the next in width.
-    template <bool K_FIRST> static __device__ uint32_t address(uint32_t tile, int w, int k)
+    // The same by hand, for operands of any alignment.
+    __device__ void load(uint32_t tile, int64_t k_left)
+    {
+        const unsigned short *from = src;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++, from += STEP * ld) {
+            const uint32_t to = tile + (ACROSS ? unit() / 8 * 8192 : 0) + offset(line() + i * STEP, unit() % 8);
+            const int count = inside(i, k_left);
+            uint32_t v[4] = {0, 0, 0, 0};
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                if (e < count)
+                    v[e / 2] |= (uint32_t)from[e] << e % 2 * 16;
+            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+                         : "memory");
+        }
+        src += ACROSS ? 64 * ld : 64;
+    }
+
+    // For this lane, four matrices: 16 of the width from `w` on, the first 16 of k. K_FIRST: the second matrix is
+    // the next in k, else the next in width.
+    template <bool K_FIRST> static __device__ uint32_t place(int w)
     {
         const int lane = threadIdx.x % 32, low = lane / 8 % 2 * 8, high = lane / 16 * 8;
         const int dk = K_FIRST ? low : high, dw = K_FIRST ? high : low;
         if (ACROSS)
-            return tile + (w + dw) / 64 * 8192 + offset(k + dk + lane % 8, (w + dw) % 64 / 8);
-        return tile + offset(w + dw + lane % 8, (k + dk) / 8);
+            return (w + dw) / 64 * 8192 + offset(dk + lane % 8, (w + dw) % 64 / 8);
+        return offset(w + dw + lane % 8, dk / 8);
+    }
+
+    // From there, `i` times 16 further in width (within 64) and `k` in k. The tile begins at a multiple of 128.
+    static __device__ uint32_t further(uint32_t place, int i, int k)
+    {
+        return ACROSS ? (place ^ i * 32) + k * 128 : (place ^ k * 2) + i * 2048;
+    }
+
+  private:
+    // Elements of unit i of this thread that are inside.
+    __device__ int inside(int i, int64_t k_left) const
+    {
+        const int k_in = (k_left < 64 ? (int)k_left : 64) - (ACROSS ? line() : unit() * 8);
+        const int along = ACROSS ? width_left : k_in, other = (ACROSS ? k_in : width_left) - i * STEP;
+        return other <= 0 || along <= 0 ? 0 : along < 8 ? along : 8;
     }
 };
 
@@ -137,24 +171,15 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES> struct
     static __device__ int warp_row() { return threadIdx.x / 32 % WARPS_M * 64; }
     static __device__ int warp_col() { return threadIdx.x / 32 / WARPS_M * 64; }
 
-    static __device__ void multiply(uint32_t stage, float (&acc)[4][8][4])
+    static __device__ void fetch_x(uint32_t (&x)[4][4], uint32_t stage, uint32_t place, int k)
     {
 #pragma unroll
-        for (int k = 0; k < BK; k += 16) {
-            uint32_t x[4][4], y[4][4];
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                load_matrices<ACROSS_B>(
-                    x[i], loader_b::template address<false>(stage + BYTES_A, warp_col() + 16 * i, k));
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                load_matrices<ACROSS_A>(y[i], loader_a::template address<true>(stage, warp_row() + 16 * i, k));
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    mma_16816<E>(acc[j][i], x[j], y[i / 2][i % 2 * 2], y[i / 2][i % 2 * 2 + 1]);
-        }
+        for (int i = 0; i < 4; i++)
+            load_matrices<ACROSS_B>(x[i], stage + BYTES_A + loader_b::further(place, i, k));
+    }
+    static __device__ void fetch_y(uint32_t (&y)[4], uint32_t stage, uint32_t place, int i, int k)
+    {
+        load_matrices<ACROSS_A>(y, stage + loader_a::further(place, i, k));
     }
 
     static __device__ void finish(const tb_gemm_params &p, const tile_place &at, const float (&acc)[4][8][4])
@@ -188,6 +213,62 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES> struct
             }
     }
 
+    // A matrix's part of a step of k on its way, or nothing where k has ended.
+    template <bool COPIES, class LOADER> static __device__ void load(uint32_t to, LOADER &x, int64_t k_left)
+    {
+        if (k_left > 0 && COPIES)
+            x.copy(to, k_left);
+        else if (k_left > 0)
+            x.load(to, k_left);
+    }
+
+    // While 16 of k are multiplied, the next 16 come from shared memory, those of the next stage too: those
+    // of B into other registers, those of A into their own as soon as they have been used.
+    template <bool COPIES>
+    static __device__ void loop(const tb_gemm_params &p, uint32_t smem, loader_a &a, loader_b &b, float (&acc)[4][8][4])
+    {
+        const uint32_t place_a = loader_a::template place<true>(warp_row()), place_b = loader_b::template place<false>(warp_col());
+        uint32_t x[2][4][4], y[4][4];
+        for (int s = 0; s < STAGES - 1; s++) {
+            load<COPIES>(smem + s * STAGE, a, p.k - (int64_t)s * BK);
+            load<COPIES>(smem + s * STAGE + BYTES_A, b, p.k - (int64_t)s * BK);
+            copies_commit();
+        }
+        uint32_t now = smem, next = smem + (STAGES - 1) * STAGE;
+        copies_wait<STAGES - 2>();
+        __syncthreads();
+        fetch_x(x[0], now, place_b, 0);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            fetch_y(y[i], now, place_a, i, 0);
+#pragma unroll 1
+        for (int64_t k_left = p.k; k_left > 0; k_left -= BK) {
+#pragma unroll
+            for (int k = 0; k < BK; k += 16) {
+                const int k_next = (k + 16) % BK;
+                if (k_next == 0) {
+                    copies_wait<STAGES - 2>();
+                    __syncthreads(); // also: all have left the stage that is filled next
+                    next = now;
+                    now = now + STAGE < smem + STAGES * STAGE ? now + STAGE : smem;
+                }
+                fetch_x(x[(k / 16 + 1) % 2], now, place_b, k_next);
+                if (k == 0) {
+                    load<COPIES>(next, a, k_left - (STAGES - 1) * BK);
+                    load<COPIES>(next + BYTES_A, b, k_left - (STAGES - 1) * BK);
+                    copies_commit();
+                }
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+#pragma unroll
+                    for (int j = 0; j < 8; j++)
+                        mma_16816<E>(acc[j / 2][2 * i + j % 2], x[k / 16 % 2][j / 2], y[i][j % 2 * 2], y[i][j % 2 * 2 + 1]);
+                    fetch_y(y[i], now, place_a, i, k_next);
+                }
+            }
+        }
+    }
+
     static __device__ void run(const tb_gemm_params &p)
     {
         extern __shared__ __align__(128) unsigned char dynamic[];
@@ -203,27 +284,10 @@ template <class E, class O, bool TA, bool TB, int BM, int BN, int STAGES> struct
 #pragma unroll
         for (int e = 0; e < 4 * 8 * 4; e++)
             acc[e / 32][e / 4 % 8][e % 4] = 0;
-        for (int s = 0; s < STAGES - 1; s++) {
-            if ((int64_t)s * BK < p.k) {
-                a.load(smem + s * STAGE, p.k - (int64_t)s * BK);
-                b.load(smem + s * STAGE + BYTES_A, p.k - (int64_t)s * BK);
-            }
-            copies_commit();
-        }
-        int now = 0, next = STAGES - 1;
-        for (int64_t k = 0; k < p.k; k += BK) {
-            copies_wait<STAGES - 2>();
-            __syncthreads(); // also: all have left the stage that is filled now
-            const int64_t k_next = k + (STAGES - 1) * BK;
-            if (k_next < p.k) {
-                a.load(smem + next * STAGE, p.k - k_next);
-                b.load(smem + next * STAGE + BYTES_A, p.k - k_next);
-            }
-            copies_commit();
-            multiply(smem + now * STAGE, acc);
-            now = now + 1 < STAGES ? now + 1 : 0;
-            next = next + 1 < STAGES ? next + 1 : 0;
-        }
+        if (a.by_copies() && b.by_copies())
+            loop<true>(p, smem, a, b, acc);
+        else
+            loop<false>(p, smem, a, b, acc);
         finish(p, at, acc);
     }
 };

@@ -22,6 +22,8 @@ enum tb_kuplo { TB_KUPLO_ALL = 0, TB_KUPLO_LOWER = 1, TB_KUPLO_UPPER = 2, TB_KUP
  * read, and with UNIT not its diagonal. The row that mirrors completes the k x k matrix C, of which `uplo`
  * is there, by its transpose; TB_KUPLO_REAL: by its conjugate transpose, and makes its diagonal real. */
 enum { TB_WAY_RIGHT = 1, TB_WAY_UNIT = 2, TB_WAY_SOLVE = 4 };
+/* Flags (32 bits each) at the beginning of a workspace: blocks of a launch times warpgroups. */
+#define TB_WORK_FLAGS 4096
 
 /* C[i] = alpha op(A[i]) op(B[i]) + beta C[i], i < batch, column-major; leading dimensions and strides in
  * elements, addresses on the device with the alignment of one element at least. beta is never read
@@ -38,8 +40,9 @@ struct tb_gemm_params {
     int32_t beta_zero;
     int32_t way; /* of the launch. Rows of the sm_90 family: TB_WAY_C_MAP, and the band above; plain rows: steps
                     of k between two folds of the sums (fold.h), a power of two, less one */
-    uint64_t scratch; /* 0, or an area of kernel_scratch() bytes, for rows that need one */
+    uint64_t scratch; /* 0, or an area of kernel_scratch() bytes, for rows that need one or make use of one */
     uint64_t guard;   /* of the launch: 0, or where a struct tb_x3_guard must say SIMT, else nothing is done */
+    uint64_t work;    /* of the launch: 0, or that area, whose flags are zero: tiles are divided (sm_90) */
     int32_t uplo; /* enum tb_kuplo; m = n where it is not 0 */
 };
 

@@ -67,6 +67,46 @@ __device__ inline void bar_sync(int id, int threads)
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// ---- other blocks, through device memory ----
+
+// What the block stored before a barrier that this thread has passed is visible to whoever sees the flag.
+__device__ inline void flag_raise(uint32_t *flag)
+{
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
+}
+
+// Waits until it is raised, and takes it down.
+__device__ inline void flag_lower(uint32_t *flag)
+{
+    uint32_t up;
+    do
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(up) : "l"(flag) : "memory");
+    while (!up);
+    *flag = 0;
+}
+
+// Past the first level of caches, which does not see the stores of others.
+__device__ inline float4 load_shared_by_all(const float4 *from)
+{
+    float4 v;
+    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(from) : "memory");
+    return v;
+}
+
+// ---- other launches of the same lane ----
+
+// Until then nothing of the device's memory may be touched: a launch may begin while the one before it ends.
+__device__ inline void last_launch_is_over()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// From now on, if all blocks say so, the next launch may take the places that blocks leave.
+__device__ inline void next_launch_may_begin()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
 // ---- clusters ----
 
 __device__ inline uint32_t cluster_rank()

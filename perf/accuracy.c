@@ -379,10 +379,10 @@ static void accuracy_type_run(void)
 static size_t accuracy_scratch(int64_t k)
 {
     const struct tb_gemm_params params = {.m = SIDE, .n = SIDE, .k = k, .batch = 1};
-    size_t most = 1024;
+    size_t most = kernel_shared_most(&acc.caps);
     for (int i = 0; i < kernel_count(); i++)
-        if (kernel_scratch(kernel_row(i), &params) > most)
-            most = kernel_scratch(kernel_row(i), &params);
+        if (kernel_scratch(kernel_row(i), &acc.caps, &params) > most)
+            most = kernel_scratch(kernel_row(i), &acc.caps, &params);
     return most;
 }
 

@@ -54,10 +54,15 @@ static CUfunction function_of(int i)
 struct ready {
     CUfunction fn;
     CUlaunchConfig config;
-    CUlaunchAttribute attribute;
+    CUlaunchAttribute attributes[2];
     struct tb_gemm_params p;
     CUtensorMap maps[3];
 };
+
+/* Which way of a row (kernel.h): the library's choice, whole tiles, shared ones. */
+enum way { WAY_CHOSEN, WAY_WHOLE, WAY_SHARED };
+static CUdeviceptr work;
+static CUstream stream; /* of both sides; takes turns with copies and other kernels */
 
 static void encode(const struct tb_map *map, CUtensorMap *out)
 {
@@ -73,7 +78,19 @@ static void encode(const struct tb_map *map, CUtensorMap *out)
            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-static int make_ready(int i, const struct tb_gemm_params *p, struct ready *r)
+static int launch_of(const struct tb_kernel *row, const struct tb_gemm_params *p, enum way way,
+                     struct tb_launch *launch)
+{
+    if (way == WAY_SHARED)
+        return kernel_launch_shared(row, &caps, p, launch);
+    if (way == WAY_WHOLE)
+        kernel_launch_whole(row, &caps, p, launch);
+    else
+        kernel_launch(row, &caps, p, launch);
+    return 1;
+}
+
+static int make_ready(int i, const struct tb_gemm_params *p, enum way way, struct ready *r)
 {
     const struct tb_kernel *row = kernel_row(i);
     struct tb_launch launch;
@@ -82,9 +99,12 @@ static int make_ready(int i, const struct tb_gemm_params *p, struct ready *r)
     if (!kernel_accepts(row, p) || !(r->fn = function_of(i)))
         return 0;
     r->p = *p;
-    kernel_launch(row, &caps, p, &launch);
+    r->p.scratch = work;
+    if (!launch_of(row, &r->p, way, &launch))
+        return 0;
     r->p.way = launch.way;
     if (row->family == TB_SM90) {
+        r->p.work = launch.scratch ? work : 0;
         r->p.way = kernel_maps(row, p, maps);
         if (getenv("TB_DIRECT")) /* C not through the copy engine */
             r->p.way &= ~TB_WAY_C_MAP;
@@ -93,9 +113,12 @@ static int make_ready(int i, const struct tb_gemm_params *p, struct ready *r)
         for (int x = 0; x < 3; x++)
             encode(&maps[x], &r->maps[x]);
     }
-    r->attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    r->attribute.value.clusterDim.x = launch.cluster;
-    r->attribute.value.clusterDim.y = r->attribute.value.clusterDim.z = 1;
+    r->attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    r->attributes[0].value.clusterDim.x = launch.cluster;
+    r->attributes[0].value.clusterDim.y = r->attributes[0].value.clusterDim.z = 1;
+    r->attributes[1].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    r->attributes[1].value.programmaticStreamSerializationAllowed =
+        getenv("TB_EARLY") ? atoi(getenv("TB_EARLY")) : launch.early;
     r->config = (CUlaunchConfig){.gridDimX = launch.grid[0],
                                  .gridDimY = launch.grid[1],
                                  .gridDimZ = launch.grid[2],
@@ -103,15 +126,15 @@ static int make_ready(int i, const struct tb_gemm_params *p, struct ready *r)
                                  .blockDimY = 1,
                                  .blockDimZ = 1,
                                  .sharedMemBytes = (unsigned)row->smem,
-                                 .attrs = &r->attribute,
-                                 .numAttrs = launch.cluster > 1};
+                                 .hStream = stream,
+                                 .numAttrs = row->family == TB_SM90 ? 2 : 0};
     return 1;
 }
 
 static void go(struct ready *r)
 {
     void *args[] = {&r->p, &r->maps[0], &r->maps[1], &r->maps[2]};
-    r->config.attrs = &r->attribute;
+    r->config.attrs = r->attributes;
     CU(cuLaunchKernelEx, &r->config, r->fn, args, NULL);
 }
 
@@ -126,14 +149,15 @@ static void blas_open(void)
 {
     const char *name = getenv("TB_CUBLAS");
     void *lib = dlopen(name ? name : "libcublas.so.13", RTLD_NOW);
-    int (*create)(void **);
+    int (*create)(void **), (*on)(void *, CUstream);
     if (!lib) {
         printf("no cuBLAS: %s\n", dlerror());
         exit(2);
     }
     *(void **)&create = dlsym(lib, "cublasCreate_v2");
+    *(void **)&on = dlsym(lib, "cublasSetStream_v2");
     *(void **)&blas_gemm = dlsym(lib, "cublasGemmStridedBatchedEx");
-    if (!create || !blas_gemm || create(&blas))
+    if (!create || !on || !blas_gemm || create(&blas) || on(blas, stream))
         exit(2);
 }
 
@@ -210,8 +234,9 @@ static int64_t up8(int64_t x, int64_t unit)
     return (x + unit - 1) / unit * unit;
 }
 
-/* Right, untouched around, and twice the same. */
-static int test_case(int i, const struct shape *s, double *worst)
+/* Right, untouched around, and twice the same. A way that the row has not for this shape is none.
+ */
+static int test_way(int i, const struct shape *s, enum way way, double *worst)
 {
     const struct tb_kernel *row = kernel_row(i);
     const size_t ec = bytes_of(row->c);
@@ -239,7 +264,9 @@ static int test_case(int i, const struct shape *s, double *worst)
                                .beta_zero = s->beta == 0};
     const size_t count_c = (size_t)(p.stride_c * s->batch + 8);
     struct ready r;
-    if (!make_ready(i, &p, &r)) {
+    if (!make_ready(i, &p, way, &r)) {
+        if (way != WAY_WHOLE)
+            return 1;
         printf("  %s not launchable\n", row->name);
         return 0;
     }
@@ -271,13 +298,23 @@ static int test_case(int i, const struct shape *s, double *worst)
             return 1;
         printf("  %s: %llu words differ the second time\n", row->name, differing);
     }
-    printf("  %s m=%d n=%d k=%d batch=%d pad=%d,%d,%d shift=%d alpha=%g beta=%g spread=%d: worst "
+    printf("  %s way %d m=%d n=%d k=%d batch=%d pad=%d,%d,%d shift=%d alpha=%g beta=%g spread=%d: "
+           "worst "
            "%.3g u, "
            "%llu of %lld judged, %llu outside, %llu NaN/Inf, at %d %d %d\n",
-           row->name, s->m, s->n, s->k, s->batch, s->pad_a, s->pad_b, s->pad_c, s->shift_c,
-           s->alpha, s->beta, s->spread, v.worst, v.count, (long long)s->m * s->n * s->batch,
-           v.outside, v.classes, v.i, v.j, v.item);
+           row->name, (int)way, s->m, s->n, s->k, s->batch, s->pad_a, s->pad_b, s->pad_c,
+           s->shift_c, s->alpha, s->beta, s->spread, v.worst, v.count,
+           (long long)s->m * s->n * s->batch, v.outside, v.classes, v.i, v.j, v.item);
     return 0;
+}
+
+static int test_case(int i, const struct shape *s, double *worst)
+{
+    const uint64_t same = seed;
+    if (!test_way(i, s, WAY_WHOLE, worst))
+        return 0;
+    seed = same;
+    return test_way(i, s, WAY_SHARED, worst);
 }
 
 static int test_row(int i)
@@ -285,7 +322,7 @@ static int test_row(int i)
     const struct tb_kernel *row = kernel_row(i);
     const int ms[] = {1, 7, row->bm - 1, row->bm, row->bm + 1, 2 * row->bm + 3, 5};
     const int ks[] = {1,   8,   63,  64,  65,  191, 255, 256, 257,
-                      319, 320, 321, 384, 385, 448, 449, 640, 1000};
+                      319, 320, 321, 384, 385, 448, 449, 640, 3000};
     const int ns[] = {1, 9, row->bn - 1, row->bn, row->bn + 1, 2 * row->bn, 3 * row->bn + 5};
     int failed = 0, cases = 0;
     double worst = 0;
@@ -330,7 +367,7 @@ static int test_row(int i)
 
 /* ---- rates ---- */
 
-enum { SIDES = 12, ROUNDS = 5 };
+enum { SIDES = 24, ROUNDS = 5 };
 
 static int by_value(const void *x, const void *y)
 {
@@ -341,6 +378,7 @@ static int by_value(const void *x, const void *y)
 /* Sides of one comparison: rows, or cuBLAS (kernel -1); operands rotate through `copies` places. */
 struct side {
     int kernel;
+    enum way way;
     struct ready ready[8];
     double seconds[ROUNDS];
 };
@@ -359,14 +397,14 @@ static double run_side(struct side *s, const struct tb_gemm_params *p, int copie
     }
     for (int x = -1; x < times; x++) {
         if (x == 0)
-            CU(cuEventRecord, start, NULL);
+            CU(cuEventRecord, start, stream);
         const int at = (x + copies) % copies;
         if (s->kernel < 0)
             blas_go(&p[at], ab, c);
         else
             go(&s->ready[at]);
     }
-    CU(cuEventRecord, stop, NULL);
+    CU(cuEventRecord, stop, stream);
     CU(cuEventSynchronize, stop);
     CU(cuEventElapsedTime, &ms, start, stop);
     return ms * 1e-3 / times;
@@ -375,6 +413,8 @@ static double run_side(struct side *s, const struct tb_gemm_params *p, int copie
 /* As the library lays out what it uploads. */
 static int64_t pitch(int64_t rows, int64_t bytes)
 {
+    if (getenv("TB_TIGHT")) /* no gaps, as programs have it */
+        return rows;
     return up8(rows * bytes, rows * bytes >= 512 ? 128 : 16) / bytes;
 }
 
@@ -425,35 +465,51 @@ static double compare(enum tb_type ab, enum tb_type c, int ta, int tb, int m, in
     if (times > 300)
         times = 300;
     sides[0].kernel = -1;
-    for (int i = 0; i < kernel_count() && count < SIDES; i++) {
-        const struct tb_kernel *row = kernel_row(i);
-        if (row->family == TB_SIMT || row->ab != ab || row->c != c || row->ta != ta ||
-            row->tb != tb || (getenv("TB_ONLY") && !strstr(row->name, getenv("TB_ONLY"))) ||
-            !make_ready(i, &p[0], &sides[count].ready[0]))
-            continue;
-        sides[count].kernel = i;
-        for (int x = 1; x < copies; x++)
-            make_ready(i, &p[x], &sides[count].ready[x]);
-        count++;
-    }
+    const int choice = kernel_choose_alone(&caps, ab, c, ta, tb, m, n, k, batch);
+    for (int i = 0; i < kernel_count(); i++)
+        for (enum way way = WAY_CHOSEN; way <= WAY_SHARED; way++) {
+            const struct tb_kernel *row = kernel_row(i);
+            const int wanted =
+                getenv("TB_CHOICE") ? i == choice && way == WAY_CHOSEN : way != WAY_CHOSEN;
+            if (row->family == TB_SIMT || row->ab != ab || row->c != c || row->ta != ta ||
+                row->tb != tb || (getenv("TB_ONLY") && !strstr(row->name, getenv("TB_ONLY"))) ||
+                !wanted || count == SIDES || !make_ready(i, &p[0], way, &sides[count].ready[0]))
+                continue;
+            sides[count].kernel = i;
+            sides[count].way = way;
+            for (int x = 1; x < copies; x++)
+                make_ready(i, &p[x], way, &sides[count].ready[x]);
+            count++;
+        }
     for (int r = 0; r < rounds; r++)
         for (int x = 0; x < count; x++)
             sides[x].seconds[r] = run_side(&sides[x], p, copies, ab, c, times);
     for (int x = 0; x < count; x++)
         qsort(sides[x].seconds, (size_t)rounds, sizeof(double), by_value);
     const double base = sides[0].seconds[rounds / 2];
-    const int choice = kernel_choose(&caps, ab, c, ta, tb, m, n, k, batch);
+    struct tb_launch launch;
     double chosen = 0, best = 0;
+    p[0].scratch = work;
+    kernel_launch(kernel_row(choice), &caps, &p[0], &launch);
     printf("%c%c %5d %5d %5d", ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k);
     if (batch > 1)
         printf(" x%d", batch);
     printf(" %8.1f us %6.1f TF |", base * 1e6, flops / base * 1e-12);
     for (int x = 1; x < count; x++) {
         const double ratio = base / sides[x].seconds[rounds / 2];
+        const int is =
+            sides[x].kernel == choice &&
+            (sides[x].way == WAY_CHOSEN || (sides[x].way == WAY_SHARED) == !!launch.scratch);
+        const struct tb_kernel *row = kernel_row(sides[x].kernel);
         best = fmax(best, ratio);
-        if (sides[x].kernel == choice)
+        if (is)
             chosen = ratio;
-        printf(" %s%.3f", sides[x].kernel == choice ? "*" : "", ratio);
+        printf(" %s%s%dx%d%s:%.3f", is ? "*" : "", row->family == TB_SM80 ? "a" : "", row->bm,
+               row->bn,
+               sides[x].way == WAY_SHARED || (sides[x].way == WAY_CHOSEN && launch.scratch) ? "s"
+               : row->pair > 1                                                              ? "p"
+                                                                                            : "",
+               ratio);
     }
     printf(" | %6.1f\n", flops / base * best * 1e-12);
     return chosen;
@@ -476,9 +532,9 @@ static void errors(enum tb_type ab, enum tb_type c, int n, int spread)
     p.c = p.b + (size_t)n * (size_t)n * 2;
     fill(p.a, (uint64_t)n * (uint64_t)n * 2, rnd(), (int)ab, spread);
     struct ready r;
-    const int choice = kernel_choose(&caps, ab, c, false, false, n, n, n, 1);
+    const int choice = kernel_choose_alone(&caps, ab, c, false, false, n, n, n, 1);
     struct verdict v[2];
-    if (!make_ready(choice, &p, &r))
+    if (!make_ready(choice, &p, WAY_CHOSEN, &r))
         return;
     go(&r);
     v[0] = judge(&p, p.c, ab, c, 61);
@@ -516,7 +572,10 @@ static void open_all(void)
     CU(cuModuleGetFunction, &fn_fill, module, "fill");
     CU(cuModuleGetFunction, &fn_judge, module, "judge");
     CU(cuModuleGetFunction, &fn_differ, module, "differ");
+    CU(cuStreamCreate, &stream, CU_STREAM_DEFAULT);
     CU(cuMemAlloc, &verdict_at, 256);
+    CU(cuMemAlloc, &work, kernel_shared_most(&caps));
+    CU(cuMemsetD8, work, 0, kernel_shared_most(&caps));
 }
 
 static const int odd[][4] =
@@ -556,12 +615,8 @@ int main(int argc, char **argv)
     blas_open();
     heap_bytes = (size_t)6 << 30;
     CU(cuMemAlloc, &heap, heap_bytes);
-    printf("%s -> %s: cuBLAS |", argv[3], argv[4]);
-    for (int i = 0; i < kernel_count(); i++)
-        if (kernel_row(i)->family != TB_SIMT && kernel_row(i)->ab == ab && kernel_row(i)->c == c &&
-            !kernel_row(i)->ta && !kernel_row(i)->tb)
-            printf(" %s", strstr(kernel_row(i)->name, "_sm") + 1);
-    printf(" (ratios) | TF of the best\n");
+    printf("%s -> %s: cuBLAS | ratios of the rows, s: tiles shared, p: pairs | TF of the best\n",
+           argv[3], argv[4]);
     double logs = 0, least = 1e9;
     int shapes = 0;
     if (strcmp(argv[2], "square") == 0) {

@@ -179,7 +179,7 @@ static bool kernel_run(const struct kernel_job *job, struct kernel_provider *p, 
                                     .op_a = (int32_t)(strchr(ops, item->trans[0]) - ops),
                                     .op_b = (int32_t)(strchr(ops, item->trans[1]) - ops),
                                     .beta_zero = item->beta == 0};
-    params.scratch = kernel_area(kernel_scratch(kernel_row(p->row), &params));
+    params.scratch = kernel_area(kernel_scratch(kernel_row(p->row), &kernel.caps, &params));
     if (tb_dev()->launch(kernel.lane, p->row, &params) == TB_OK)
         return true;
     snprintf(p->note, sizeof p->note, "%.150s", tb_dev()->last_error());
@@ -373,7 +373,7 @@ static int kernel_list(const struct kernel_job *job, const struct perf_options *
     const bool ta = item->trans[0] != 'n', tb = item->trans[1] != 'n';
     int n = 0;
     const int chosen =
-        kernel_choose(&kernel.caps, job->ab, job->c, ta, tb, item->m, item->n, item->k, 1);
+        kernel_choose_alone(&kernel.caps, job->ab, job->c, ta, tb, item->m, item->n, item->k, 1);
     struct kernel_provider *p = &out[n++];
     *p = (struct kernel_provider){.row = chosen < 0 ? KERNEL_MISSING : chosen};
     snprintf(p->name, sizeof p->name, "ours");

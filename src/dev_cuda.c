@@ -754,19 +754,21 @@ static enum tb_status cuda_functions(const struct tb_part *parts, int count,
     return status;
 }
 
-/* The row asked for, or where these operands or this device do not suit it, the next best; its
- * parts. */
-static enum tb_status cuda_settle(int kernel, const struct tb_gemm_params *params,
+/* The row asked for, or where these operands or this device do not suit it, the next best, which
+ * has no scratch: the area has the size that the other row wants. Its parts. */
+static enum tb_status cuda_settle(int *row, struct tb_gemm_params *params,
                                   struct tb_part parts[TB_PARTS_MAX], CUfunction fns[TB_PARTS_MAX],
                                   int *count)
 {
     bool barred[CUDA_KERNELS_MAX] = {false};
-    const int asked = kernel;
+    const int asked = *row;
     enum tb_status status = cuda_refuse(TB_NO_KERNEL, "no such row in the table of kernels");
     for (;;) {
-        kernel = kernel_refit(&cuda.caps, asked, params, barred);
+        const int kernel = *row = kernel_refit(&cuda.caps, asked, params, barred);
         if (kernel < 0 || kernel >= CUDA_KERNELS_MAX)
             return status;
+        if (kernel != asked)
+            params->scratch = 0;
         *count = kernel_parts(kernel, &cuda.caps, params, parts);
         status = cuda_functions(parts, *count, fns);
         if (status != TB_NO_KERNEL && status != TB_NO_IMAGE)
@@ -804,17 +806,20 @@ static enum tb_status cuda_launch_part(struct tb_lane *lane, const struct tb_par
     if (row->family == TB_SM90) {
         struct tb_map wanted[3];
         by_value.way = kernel_maps(row, params, wanted);
+        by_value.work = launch->scratch > 0 ? params->scratch : 0;
         for (int i = 0; status == TB_OK && i < 3; i++)
             status = cuda_map(&wanted[i], &maps[i]);
         if (status != TB_OK)
             return status;
     }
-    if (launch->cluster == 1)
+    if (launch->cluster == 1 && !launch->early)
         return CU(cuLaunchKernel, fn, launch->grid[0], launch->grid[1], launch->grid[2],
                   (unsigned)row->threads, 1, 1, (unsigned)row->smem, cuda_stream(lane), arguments,
                   NULL);
-    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                 .value.clusterDim = {launch->cluster, 1, 1}};
+    CUlaunchAttribute attributes[] = {
+        {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+         .value.programmaticStreamSerializationAllowed = launch->early},
+        {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {launch->cluster, 1, 1}}};
     const CUlaunchConfig config = {.gridDimX = launch->grid[0],
                                    .gridDimY = launch->grid[1],
                                    .gridDimZ = launch->grid[2],
@@ -823,8 +828,8 @@ static enum tb_status cuda_launch_part(struct tb_lane *lane, const struct tb_par
                                    .blockDimZ = 1,
                                    .sharedMemBytes = (unsigned)row->smem,
                                    .hStream = cuda_stream(lane),
-                                   .attrs = &cluster,
-                                   .numAttrs = 1};
+                                   .attrs = attributes,
+                                   .numAttrs = launch->cluster > 1 ? 2 : 1};
     return CU(cuLaunchKernelEx, &config, fn, arguments, NULL);
 }
 
@@ -835,12 +840,12 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
     CUfunction fns[TB_PARTS_MAX];
     struct tb_gemm_params by_value = *params;
     int count = 0;
-    enum tb_status status = cuda_settle(kernel, params, parts, fns, &count);
-    by_value.guard = 0;
-    if (status == TB_OK && count > 1) {
-        by_value.guard = params->scratch;
-        status = cuda_fill0(lane, params->scratch, kernel_cleared(params));
-    }
+    enum tb_status status = cuda_settle(&kernel, &by_value, parts, fns, &count);
+    by_value.guard = by_value.work = 0;
+    if (status == TB_OK && count > 1)
+        by_value.guard = by_value.scratch;
+    if (status == TB_OK && (count > 1 || parts[0].launch.scratch > 0))
+        status = cuda_fill0(lane, by_value.scratch, kernel_cleared(kernel_row(kernel), &by_value));
     for (int i = 0; status == TB_OK && i < count; i++) {
         status = cuda_launch_part(lane, &parts[i], fns[i], &by_value);
         if (status != TB_OK && i > TB_PARTS_READING) /* a part before may have written C */

@@ -971,8 +971,8 @@ static void job_undrained(struct tb_job *job)
 static void job_tell(const struct tb_job *job)
 {
     const struct tb_plan *plan = &job->plan;
-    const size_t lanes =
-        plan->scratch_bytes > 0 ? (plan->bytes - plan->scratch_offset) / plan->scratch_bytes : 0;
+    const bool decides = plan->scratch_bytes > 0 && kernel_row(plan->kernel)->family == TB_X3;
+    const size_t lanes = decides ? (plan->bytes - plan->scratch_offset) / plan->scratch_bytes : 0;
     const struct tb_copy shape = {TB_TOLD_BYTES, 1, TB_TOLD_BYTES, TB_TOLD_BYTES};
     for (int32_t lane = 0; log_wants(3) && lane < (int32_t)lanes; lane++) {
         unsigned char told[TB_TOLD_BYTES] = {0};

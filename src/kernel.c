@@ -3,6 +3,7 @@
  * of time. Decides nothing about placement or order; plan.c and dev_cuda.c call it. */
 #include "kernel.h"
 
+#include <float.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -140,6 +141,17 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+static int bytes_of(enum tb_type type)
+{
+    static const int bytes[] = {
+        [TB_F16] = 2, [TB_BF16] = 2, [TB_F32] = 4, [TB_F64] = 8, [TB_C32] = 8, [TB_C64] = 16};
+    return bytes[type];
+}
+
+struct size {
+    int64_t m, n, k, batch;
+};
+
 /* As double: the product of three sizes may pass 2^63. */
 static double tile_count(const struct tb_kernel *row, int64_t m, int64_t n, int64_t batch)
 {
@@ -156,24 +168,17 @@ static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
            row->smem + 256 <= caps->smem_block;
 }
 
-static int bytes_of(enum tb_type type)
-{
-    static const int bytes[] = {
-        [TB_F16] = 2, [TB_BF16] = 2, [TB_F32] = 4, [TB_F64] = 8, [TB_C32] = 8, [TB_C64] = 16};
-    return bytes[type];
-}
-
 /* --- the estimate of time, in clocks of a multiprocessor ---
  */
 
 /* FP32 on 16-bit planes: the launches, packing an element, a step of a tile, its way out. */
-#define CLOCKS_X3_START         38000.0
-#define CLOCKS_X3_PACK          0.0053
-#define CLOCKS_X3_STEP          1120.0
-#define CLOCKS_X3_OUT           6000.0
+#define CLOCKS_X3_START 38000.0
+#define CLOCKS_X3_PACK  0.0053
+#define CLOCKS_X3_STEP  1120.0
+#define CLOCKS_X3_OUT   6000.0
 
 /* Of the 128 real products a clock that FP64 tensor cores can do. */
-#define DMMA_PER_CLOCK 107.0
+#define DMMA_PER_CLOCK  107.0
 
 /* Products per clock and multiprocessor of a row whose rate is 100, as an H200 was seen to reach
  * them: rows of FP64 tensor cores, plain rows, and the best row of the 16-bit types. */
@@ -194,15 +199,35 @@ static double mads_of(const struct tb_kernel *row)
 #define CLOCKS_STEP(SUMS)       (930.0 + 0.01 * (SUMS))
 #define CLOCKS_STEP_64(SUMS)    (1100.0 + 0.01 * (SUMS))
 
-/* Costs of the tensor-core rows, fitted to what an H200 took for 80 shapes (perf/NOTES.md): a
- * launch, more where blocks come in pairs; the way out of a tile, alone on its multiprocessor or
- * not; dividing k and adding up. */
+/* Costs of the 16-bit tensor-core rows, fitted to what an H200 took for 70 shapes (perf/NOTES.md):
+ * a launch, less where it begins early, more where blocks come in pairs; the way out of a tile,
+ * less where it is hidden behind the next one (gemm_sm90.cuh, HOLDS) or by a second block; dividing
+ * k and adding up. */
 #define CLOCKS_START            4800.0
-#define CLOCKS_PAIR             1760.0
-#define CLOCKS_OUT              2690.0
-#define CLOCKS_OUT_OF_2         1480.0
+#define CLOCKS_START_SM90       3650.0
+#define CLOCKS_PAIR             2280.0
+#define CLOCKS_OUT              3600.0
+#define CLOCKS_OUT_HELD         2380.0
+#define CLOCKS_OUT_OF_2         1580.0
+#define CLOCKS_OUT_PAIR         4400.0 /* results of 4 bytes, which do not wait */
 #define CLOCKS_OUT_SM80         9000.0
-#define CLOCKS_SUM(BM, BN)      (4400.0 + 0.425 * (BM) * (BN))
+#define CLOCKS_SUM(BM, BN)      (5080.0 + 0.121 * (BM) * (BN))
+
+/* Of each multiprocessor, from and to memory; the share of the tiles that a round leaves idle
+ * leaves the memory idle too. */
+#define BYTES_PER_CLOCK         16.0
+
+/* Tiles that blocks share: leaving a part of one behind, and for each entry of each such part;
+ * steps take longer where blocks that use the same lines of memory are not in step. */
+#define CLOCKS_LEAVE            5150.0
+#define CLOCKS_TAKE             0.069
+#define SHARE_APART             1.112
+
+/* A launch that may begin while the one before it ends saves 3500 clocks. But its blocks come to
+ * lie as the places get free, and neighbours no more side by side: of long launches, which live on
+ * common lines in the caches, some lost a tenth, those in pairs nothing. */
+#define CLOCKS_EARLY            70e3
+#define CLOCKS_EARLY_PAIRS      1e6
 
 /* Costs of the rows of FP64 tensor cores, fitted to 420 times of 54 shapes on an H200: a launch,
  * beyond that of others; what one warp on each quarter of a multiprocessor takes more than two;
@@ -213,11 +238,6 @@ static double mads_of(const struct tb_kernel *row)
 #define DMMA_MEMORY             22.0
 #define DMMA_OUT(SUMS)          (3300.0 + 0.061 * (SUMS))
 #define DMMA_SPLIT(SUMS, PARTS) (850.0 + 0.083 * (SUMS) + 17.0 * (PARTS))
-
-
-struct size {
-    int64_t m, n, k, batch;
-};
 
 /* The tiles that one of `slots` gets at most. */
 static double share_of(double tiles, double slots)
@@ -260,6 +280,36 @@ static int split_of(const struct tb_kernel *row, int sms, const struct size *x)
     return split;
 }
 
+/* A step of k of a tile that has the multiprocessor for itself. */
+static double step_of(const struct tb_kernel *row)
+{
+    return row->bm * row->bn * row->bk / mads_of(row) * 100 / row->rate;
+}
+
+static double start_of(const struct tb_kernel *row)
+{
+    return row->family == TB_SM90 ? CLOCKS_START_SM90 : CLOCKS_START;
+}
+
+static double out_of(const struct tb_kernel *row)
+{
+    if (row->family == TB_SM80)
+        return CLOCKS_OUT_SM80;
+    if (row->blocks_sm > 1)
+        return CLOCKS_OUT_OF_2;
+    if (row->c == TB_F32 && row->pair > 1)
+        return CLOCKS_OUT_PAIR;
+    return row->c != TB_F32 && (row->pair > 1 || row->bm == 192) ? CLOCKS_OUT_HELD : CLOCKS_OUT;
+}
+
+/* Every operand once. */
+static double clocks_memory(const struct tb_kernel *row, int sms, const struct size *x)
+{
+    const double m = (double)x->m, n = (double)x->n, k = (double)x->k;
+    const double bytes = (m + n) * k * bytes_of(row->ab) + m * n * bytes_of(row->c);
+    return bytes * (double)x->batch / (BYTES_PER_CLOCK * sms);
+}
+
 /* All multiprocessors take tiles in rounds, as many at a time as share one. */
 static double estimate_mma(const struct tb_kernel *row, int sms, const struct size *x)
 {
@@ -272,11 +322,69 @@ static double estimate_mma(const struct tb_kernel *row, int sms, const struct si
     const double sharing = alone < row->blocks_sm ? alone : row->blocks_sm;
     const double steps = (double)ceil_div(ceil_div(x->k, row->bk), split) * row->bk;
     const double clocks = row->bm * row->bn * steps / mads_of(row) * 100 / row->rate;
-    const double out = row->family == TB_SM80 ? CLOCKS_OUT_SM80
-                       : row->blocks_sm > 1   ? CLOCKS_OUT_OF_2
-                                              : CLOCKS_OUT;
-    return CLOCKS_START + (row->pair > 1 ? CLOCKS_PAIR : 0) +
-           (split > 1 ? CLOCKS_SUM(row->bm, row->bn) : 0) + rounds * (sharing * clocks + out);
+    const double all = rounds * (sharing * clocks + out_of(row));
+    const double idle = rounds > 1 ? rounds * sms * row->blocks_sm / blocks : 1;
+    const double memory = clocks_memory(row, sms, x) * idle;
+    return start_of(row) + (row->pair > 1 ? CLOCKS_PAIR : 0) +
+           (split > 1 ? CLOCKS_SUM(row->bm, row->bn) : 0) + (all > memory ? all : memory);
+}
+
+/* Tiles whose steps of k all blocks share (gemm_sm90.cuh, make_job): the last round and what is
+ * left of it. */
+struct share {
+    double rounds; /* of whole tiles before */
+    double tiles;  /* shared */
+    double blocks;
+};
+
+/* The square root, of numbers from 1 to about 2^60; the library has no other use for libm. */
+static double root(double x)
+{
+    double r = 1;
+    for (int i = 0; i < 50; i++)
+        r = (r + x / r) / 2;
+    return r;
+}
+
+/* More blocks leave each fewer steps, and the last block of a tile more sums to take. */
+static bool share_find(const struct tb_kernel *row, int sms, const struct size *x,
+                       struct share *out)
+{
+    const double tiles = tile_count(row, x->m, x->n, x->batch);
+    const double steps = (double)ceil_div(x->k, row->bk), slots = (double)sms * row->blocks_sm;
+    if (row->family != TB_SM90 || row->pair > 1 || tiles * steps > 0x1p30 || steps < 8)
+        return false;
+    const double rounds = tiles < 2 * slots ? 0 : (double)((int64_t)(tiles / slots) - 1);
+    const double shared = tiles - rounds * slots;
+    const double step = step_of(row), sum = CLOCKS_TAKE * row->bm * row->bn;
+    double blocks = rounds > 0 ? slots : root(shared * steps * step * shared / sum);
+    if (blocks > slots)
+        blocks = slots;
+    else if (blocks > sms && blocks < slots) /* all multiprocessors alike */
+        blocks = blocks > (sms + slots) / 2 ? slots : sms;
+    const double each = (double)(int64_t)(blocks / shared);
+    if (blocks <= shared)
+        blocks = shared < slots ? shared : slots;
+    else if (shared * each > 0.92 * blocks)
+        blocks = shared * each; /* tiles in step use the same lines of memory */
+    *out = (struct share){rounds, shared, (double)(int64_t)blocks};
+    return slots * (row->bn / 64) <= TB_WORK_FLAGS && shared * steps / out->blocks >= 3;
+}
+
+static double estimate_shared(const struct tb_kernel *row, int sms, const struct size *x)
+{
+    struct share share;
+    if (!share_find(row, sms, x, &share))
+        return DBL_MAX;
+    const double steps = (double)ceil_div(x->k, row->bk), step = step_of(row);
+    const double together = share.blocks > sms ? row->blocks_sm : 1;
+    const double sums = share.blocks / share.tiles;
+    const double apart = (double)(int64_t)sums == sums ? 1 : SHARE_APART;
+    const double all = share.rounds * (row->blocks_sm * steps * step + out_of(row)) +
+                       together * share.tiles * steps / share.blocks * step * apart;
+    const double memory = clocks_memory(row, sms, x);
+    return start_of(row) + (all > memory ? all : memory) + CLOCKS_LEAVE +
+           CLOCKS_TAKE * row->bm * row->bn * together * sums + out_of(row);
 }
 
 static double estimate_x3(const struct tb_kernel *row, int sms, const struct size *x)
@@ -325,15 +433,20 @@ static int dmma_split(const struct tb_kernel *row, const struct tb_caps *caps, c
     return best;
 }
 
+/* `alone`: tiles may be shared. */
 static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
-                       const struct size *x)
+                       const struct size *x, bool alone)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
     if (row->family == TB_X3)
         return estimate_x3(row, sms, x);
     if (row->family == TB_DMMA)
         return dmma_clocks(row, sms, x, dmma_split(row, caps, x));
-    return row->family == TB_SIMT ? estimate_simt(row, sms, x) : estimate_mma(row, sms, x);
+    if (row->family == TB_SIMT)
+        return estimate_simt(row, sms, x);
+    const double whole = estimate_mma(row, sms, x);
+    const double shared = alone ? estimate_shared(row, sms, x) : DBL_MAX;
+    return whole <= shared ? whole : shared;
 }
 
 static const int64_t side_most = INT32_MAX - 4096; /* coordinates, numbers of tiles */
@@ -360,7 +473,7 @@ static bool is_plain(const struct tb_kernel *row)
 /* The best of the rows that `params` (NULL: operands as the planner lays them out) and `barred`
  * allow. */
 static int choose(const struct tb_caps *caps, const struct tb_kernel *like, const struct size *x,
-                  const struct tb_gemm_params *params, const bool *barred)
+                  bool alone, const struct tb_gemm_params *params, const bool *barred)
 {
     int best = -1;
     double best_time = 0;
@@ -373,7 +486,7 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
         if ((caps->strict && !is_plain(row)) || (barred && barred[i]) ||
             (params && !kernel_accepts(row, params)))
             continue;
-        const double time = estimate(row, caps, x);
+        const double time = estimate(row, caps, x, alone);
         if (best < 0 || time < best_time) {
             best = i;
             best_time = time;
@@ -387,7 +500,15 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
 {
     const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
     const struct size x = {m, n, k, batch};
-    return choose(caps, &like, &x, NULL, NULL);
+    return choose(caps, &like, &x, false, NULL, NULL);
+}
+
+int kernel_choose_alone(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
+                        bool tb, int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+    const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
+    const struct size x = {m, n, k, batch};
+    return choose(caps, &like, &x, true, NULL, NULL);
 }
 
 /* What the best row of those types does in a clock on that device: strict or not, since the rate of
@@ -406,14 +527,14 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
                          bool tb, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
     const struct size x = {m, n, k, batch};
-    const int row = kernel_choose(caps, ab, c, ta, tb, m, n, k, batch);
+    const int row = kernel_choose_alone(caps, ab, c, ta, tb, m, n, k, batch);
     const double sms = caps->sms > 0 ? caps->sms : 1;
     if (row < 0)
         return 0;
     const double least =
         (double)m * (double)n * (double)k * (double)batch / sms / best_mads(caps, ab, c);
     /* The launch is a cost of its own. */
-    const double share = least / (estimate(&rows[row], caps, &x) - CLOCKS_START);
+    const double share = least / (estimate(&rows[row], caps, &x, true) - start_of(&rows[row]));
     return share < 1 ? share : 1;
 }
 
@@ -440,7 +561,7 @@ int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_pa
     /* Plain arithmetic may have been asked for: it gives way to its like only. */
     struct tb_caps same = *caps;
     same.strict = caps->strict || is_plain(like);
-    return choose(&same, like, &x, params, barred);
+    return choose(&same, like, &x, false, params, barred);
 }
 
 /* --- launches ---
@@ -492,8 +613,15 @@ static void simt_grid(const struct tb_kernel *kernel, const struct tb_gemm_param
     grid[0] = (unsigned)ceil_div(exact, (int64_t)grid[1]);
 }
 
-void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
-                   const struct tb_gemm_params *params, struct tb_launch *out)
+/* Tiles of their own operands lose nothing. */
+static bool may_be_early(const struct tb_kernel *kernel, const struct size *x, double clocks)
+{
+    return clocks < (kernel->pair > 1 ? CLOCKS_EARLY_PAIRS : CLOCKS_EARLY) ||
+           (x->m <= kernel->bm && x->n <= kernel->bn);
+}
+
+void kernel_launch_whole(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                         const struct tb_gemm_params *params, struct tb_launch *out)
 {
     const struct size x = {params->m, params->n, params->k, params->batch};
     *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
@@ -523,6 +651,69 @@ void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
     if (split == 1 && clusters > room)
         clusters = room > 0 ? room : 1;
     out->grid[0] = (unsigned)clusters * out->cluster;
+    out->early = may_be_early(kernel, &x, estimate_mma(kernel, sms, &x));
+}
+
+bool kernel_launch_shared(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                          const struct tb_gemm_params *params, struct tb_launch *out)
+{
+    const struct size x = {params->m, params->n, params->k, params->batch};
+    const int sms = caps->sms > 0 ? caps->sms : 1;
+    struct share share;
+    if (!share_find(kernel, sms, &x, &share))
+        return false;
+    const size_t blocks = (size_t)share.blocks, tile = (size_t)kernel->bm * (size_t)kernel->bn * 4;
+    *out = (struct tb_launch){.grid = {(unsigned)blocks, 1, 1},
+                              .cluster = 1,
+                              .early = may_be_early(kernel, &x, estimate_shared(kernel, sms, &x)),
+                              .scratch = kernel_cleared(kernel, params) + tile * blocks};
+    return true;
+}
+
+/* Is it worth sharing tiles? */
+static bool shares(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                   const struct tb_gemm_params *params, struct tb_launch *out)
+{
+    const struct size x = {params->m, params->n, params->k, params->batch};
+    const int sms = caps->sms > 0 ? caps->sms : 1;
+    return kernel->family == TB_SM90 &&
+           estimate_shared(kernel, sms, &x) < estimate_mma(kernel, sms, &x) &&
+           kernel_launch_shared(kernel, caps, params, out);
+}
+
+void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                   const struct tb_gemm_params *params, struct tb_launch *out)
+{
+    if (!params->scratch || !shares(kernel, caps, params, out))
+        kernel_launch_whole(kernel, caps, params, out);
+}
+
+size_t kernel_scratch(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                      const struct tb_gemm_params *params)
+{
+    struct tb_launch launch;
+    if (kernel->family == TB_X3)
+        return tb_x3_lay_out(params, TB_X3_PLANES_MAX).bytes;
+    return shares(kernel, caps, params, &launch) ? launch.scratch : 0;
+}
+
+size_t kernel_cleared(const struct tb_kernel *kernel, const struct tb_gemm_params *params)
+{
+    if (kernel->family == TB_X3)
+        return tb_x3_lay_out(params, TB_X3_PLANES_MAX).packs[0];
+    return kernel->family == TB_SM90 ? TB_WORK_FLAGS * 4 : 0;
+}
+
+size_t kernel_shared_most(const struct tb_caps *caps)
+{
+    int64_t most = 0;
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = &rows[i];
+        const int64_t tiles = (int64_t)row->bm * row->bn * row->blocks_sm;
+        if (row->family == TB_SM90 && row->pair == 1 && fits(row, caps) && tiles > most)
+            most = tiles;
+    }
+    return TB_WORK_FLAGS * 4 + 4 * (size_t)most * (size_t)(caps->sms > 0 ? caps->sms : 1);
 }
 
 static struct tb_map map_of(enum tb_type type, uint64_t base, int64_t lines, int64_t cols,
@@ -545,6 +736,12 @@ static int32_t band_of(const struct tb_kernel *kernel)
     return 2048 / kernel->bm;
 }
 
+/* Of a narrow matrix, no more lines than it has, in whole eights (gemm_sm90.cuh, fetched). */
+static uint32_t box_lines(const struct tb_kernel *kernel, int tile, int64_t size)
+{
+    return (uint32_t)(kernel->pair > 1 || size >= tile ? tile : (size + 7) / 8 * 8);
+}
+
 int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params *p,
                     struct tb_map maps[3])
 {
@@ -555,9 +752,9 @@ int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params 
         map_of(kernel->ab, p->b, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->stride_b, p->batch);
     maps[2] = (struct tb_map){.bytes = 0};
     if (ta) /* lines along k: all lines of the tile, or of a block's half, at once */
-        maps[0].box[1] = (uint32_t)(kernel->bm / kernel->pair);
+        maps[0].box[1] = box_lines(kernel, kernel->bm / kernel->pair, p->m);
     if (!tb)
-        maps[1].box[1] = (uint32_t)kernel->bn;
+        maps[1].box[1] = box_lines(kernel, kernel->bn, p->n);
     if ((p->batch == 1 || p->stride_c != 0) &&
         can_map(p->c, p->ldc, p->stride_c, p->batch, bytes_of(kernel->c)))
         maps[2] = map_of(kernel->c, p->c, p->m, p->n, p->ldc, p->stride_c, p->batch);
@@ -566,16 +763,6 @@ int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params 
 
 /* --- FP32 on 16-bit planes: several kernels, of which the device picks ---
  */
-
-size_t kernel_scratch(const struct tb_kernel *kernel, const struct tb_gemm_params *params)
-{
-    return kernel->family == TB_X3 ? tb_x3_lay_out(params, TB_X3_PLANES_MAX).bytes : 0;
-}
-
-size_t kernel_cleared(const struct tb_gemm_params *params)
-{
-    return tb_x3_lay_out(params, TB_X3_PLANES_MAX).packs[0];
-}
 
 const char *kernel_told(const void *area)
 {
@@ -646,7 +833,7 @@ int kernel_parts(int kernel, const struct tb_caps *caps, const struct tb_gemm_pa
     parts[2] = x3_product("x3_f16", "x3_f16_pair", sms, params);
     parts[3] = x3_packing("x3_pack_bf16", &x, params->k, TB_X3_SEG);
     parts[4] = x3_product("x3_bf16", "x3_bf16_pair", sms, params);
-    parts[5].row = choose(&plain, row, &size, params, NULL);
+    parts[5].row = choose(&plain, row, &size, false, params, NULL);
     kernel_launch(&rows[parts[5].row], caps, params, &parts[5].launch);
     return 6;
 }

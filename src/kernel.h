@@ -49,12 +49,16 @@ struct tb_kernel {
     int pair;
 };
 
-/* A launch: blocks, how many of them form a cluster (1: no clusters), and what goes into
- * params->way (that of rows of the sm_90 family comes with their maps). */
+/* A launch: blocks, and how many of them form a cluster (1: no clusters). `way`: what goes into
+ * params->way (that of rows of the sm_90 family comes with their maps). `early`: it should begin
+ * while the launch before it in its lane ends, for which it waits itself. `scratch`: bytes of the
+ * area that it divides tiles with, or 0. */
 struct tb_launch {
     unsigned grid[3];
     unsigned cluster;
     int32_t way;
+    bool early;
+    size_t scratch;
 };
 
 /* What a launch of a row consists of, in this order: rows with a kernel each. */
@@ -82,6 +86,10 @@ const struct tb_kernel *kernel_row(int i);
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
 
+/* The same for a launch that has the device for itself, and kernel_scratch() bytes of it. */
+int kernel_choose_alone(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
+                        bool tb, int64_t m, int64_t n, int64_t k, int64_t batch);
+
 /* The share of the speed of a row of rate 100 on full tiles that the row of kernel_choose() should
  * reach there, 0 to 1; 0: there is none. For the router. */
 double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
@@ -102,18 +110,33 @@ bool kernel_accepts(const struct tb_kernel *kernel, const struct tb_gemm_params 
 int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_params *params,
                  const bool *barred);
 
+/* The launch that should be fastest. One that shares tiles only where params->scratch is such an
+ * area. */
 void kernel_launch(const struct tb_kernel *kernel, const struct tb_caps *caps,
                    const struct tb_gemm_params *params, struct tb_launch *out);
 
+/* Its two ways: whole tiles for each block or cluster; or the steps of k of the last tiles shared
+ * evenly by all blocks (false where the row cannot). */
+void kernel_launch_whole(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                         const struct tb_gemm_params *params, struct tb_launch *out);
+bool kernel_launch_shared(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                          const struct tb_gemm_params *params, struct tb_launch *out);
+
 /* The parts of row `kernel`, itself where it is a kernel of its own; how many. Before the first of
- * several, kernel_cleared() bytes of the area at params->scratch have to be zero, and for all of
- * them params->guard has to be that address. */
+ * several, and before one that has scratch, kernel_cleared() bytes of the area at params->scratch
+ * have to be zero; for all of several params->guard has to be that address. */
 int kernel_parts(int kernel, const struct tb_caps *caps, const struct tb_gemm_params *params,
                  struct tb_part parts[TB_PARTS_MAX]);
 
-/* Bytes on the device that the row needs beside the operands, by sizes and strides alone. */
-size_t kernel_scratch(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
-size_t kernel_cleared(const struct tb_gemm_params *params);
+/* Bytes on the device beside the operands: those that TB_X3 needs, by sizes and strides, or those
+ * that the fastest launch of a row of sm_90 makes use of, by sizes; 0: none. */
+size_t kernel_scratch(const struct tb_kernel *kernel, const struct tb_caps *caps,
+                      const struct tb_gemm_params *params);
+size_t kernel_cleared(const struct tb_kernel *kernel, const struct tb_gemm_params *params);
+
+/* No launch that shares tiles asks for more on that device. Such launches leave what has to be zero
+ * as they found it. */
+size_t kernel_shared_most(const struct tb_caps *caps);
 
 /* Which way the device took, by the first TB_TOLD_BYTES bytes that it left in the area. */
 enum { TB_TOLD_BYTES = 4 };

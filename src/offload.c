@@ -223,15 +223,16 @@ static bool still_wins(const struct tb_call *call, const struct tb_cpu_side *cpu
     return choice.where == TB_ON_GPU;
 }
 
-/* Where others took the memory that a kernel wants beside the operands, one without may do. */
+/* Where others took the memory that a kernel wants beside the operands, one without may do: a plain
+ * one, or the same in a smaller workspace. */
 static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_caps *caps,
                                    struct tb_offload *out, struct tb_exec_stats *stats,
                                    bool *planned)
 {
     struct tb_caps plain = *caps;
     plain.strict = true;
-    for (;; caps = &plain) {
-        enum tb_status status = plan_build(call, caps, room_for(caps), &out->plan);
+    for (size_t room = room_for(caps);;) {
+        enum tb_status status = plan_build(call, caps, room, &out->plan);
         *planned = status == TB_OK;
         if (status != TB_OK)
             return status;
@@ -240,6 +241,10 @@ static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_c
         if (status != TB_NO_MEMORY || out->plan.scratch_bytes == 0 || !out->undone.all ||
             out->undone.unsure)
             return status;
+        if (kernel_row(out->plan.kernel)->family == TB_X3)
+            caps = &plain;
+        else
+            room = out->plan.scratch_offset;
         offload_done(out);
     }
 }

@@ -289,15 +289,19 @@ static int kernel_for(const struct tb_call *call, const struct tb_caps *caps,
 }
 
 /* Bytes that a kernel needs beside the operands of a tile: an area for each lane. */
-static size_t area_of(const struct tb_plan *plan, int kernel, const struct sizing *size)
+static size_t area_of(const struct tb_plan *plan, const struct tb_caps *caps, int kernel,
+                      const struct sizing *size)
 {
+    const struct tb_kernel *row = kernel_row(kernel);
     const struct tb_gemm_params params = {.m = size->m,
                                           .n = size->n,
                                           .k = size->k,
                                           .batch = size->group,
                                           .stride_a = !plan->a_shared,
                                           .stride_b = !plan->b_shared};
-    return kernel < 0 ? 0 : round_up(kernel_scratch(kernel_row(kernel), &params), TB_AREA_UNIT);
+    if (!row || row->family != TB_X3)
+        return 0;
+    return round_up(kernel_scratch(row, caps, &params), TB_AREA_UNIT);
 }
 
 static double operand_bytes(const struct tb_call *call, const struct tb_plan *plan,
@@ -316,7 +320,7 @@ static double sizing_bytes(const struct tb_call *call, const struct tb_caps *cap
 {
     double bytes = operand_bytes(call, plan, size);
     if (call->ab == TB_F32) { /* the only type with rows that need an area */
-        const size_t area = area_of(plan, kernel_for(call, caps, plan, size), size);
+        const size_t area = area_of(plan, caps, kernel_for(call, caps, plan, size), size);
         bytes += area > 0 ? TB_AREA_UNIT + (double)area * (double)lanes_of(call, plan, size) : 0;
     }
     return bytes;
@@ -381,7 +385,7 @@ static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
     const int64_t tile = longest <= 8192 ? 1024 : longest <= 32768 ? 2048 : 4096;
     fill_tile(call, tile, size);
     /* Packing costs each tile the more the smaller it is, and only large ones fill the device. */
-    if (longest >= 4096 && area_of(plan, kernel_for(call, caps, plan, size), size) > 0)
+    if (longest >= 4096 && area_of(plan, caps, kernel_for(call, caps, plan, size), size) > 0)
         fill_tile(call, longest <= 12288 ? 2048 : 4096, size);
 }
 
@@ -526,7 +530,8 @@ static double order_ns(const struct tb_call *call, const struct tb_caps *caps,
                        double *there)
 {
     static const double memory_rate = 3500; /* of an H200: bytes per ns */
-    const double launch = area_of(plan, kernel_for(call, caps, plan, size), size) > 0 ? 1e4 : 2e3;
+    const int kernel = kernel_for(call, caps, plan, size);
+    const double launch = area_of(plan, caps, kernel, size) > 0 ? 1e4 : 2e3;
     const double tiles = tile_count(call, size), elem = (double)plan->elem[TB_A];
     const double tile = (double)size->m * (double)size->n * (double)plan->elem[TB_C];
     struct tb_plan grid = *plan;
@@ -1032,6 +1037,31 @@ double plan_estimate(const struct tb_plan *plan, double device)
     return device > link ? device : link;
 }
 
+/* A tile that is the only one has the device for itself: the row may divide it among all of it, in
+ * an area that has to fit into `room`. */
+static void kernel_settle_alone(const struct tb_call *call, const struct tb_caps *caps,
+                                const struct sizing *size, double room, struct tb_plan *plan)
+{
+    struct tb_gemm_params params = {.m = min64(call->m, size->m),
+                                    .n = min64(call->n, size->n),
+                                    .k = size->k,
+                                    .batch = size->group};
+    const int kernel =
+        kernel_choose_alone(caps, call->ab, call->c_type, transposed(call->ta),
+                            transposed(call->tb), params.m, params.n, params.k, params.batch);
+    const struct tb_kernel *row = kernel_row(kernel);
+    if (!row || row->family != TB_SM90)
+        return;
+    const size_t most = kernel_scratch(row, caps, &params);
+    params.k = call->k % size->k; /* the last part of k */
+    const size_t last = params.k > 0 ? kernel_scratch(row, caps, &params) : 0;
+    const size_t bytes = round_up(most > last ? most : last, TB_AREA_UNIT);
+    if (bytes == 0 || (double)bytes + TB_AREA_UNIT > room)
+        return;
+    plan->kernel = kernel;
+    plan->scratch_bytes = bytes;
+}
+
 /* Settles the tile, the slots and the kernel. A kernel that needs an area gives way to one that
  * does without where there is no memory for any such area. */
 static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, double memory,
@@ -1045,7 +1075,7 @@ static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, d
         plan->lanes = TB_PLAN_LANES;
         natural_tile(call, with, plan, &size);
         /* Kernels that pack fill the device in turn; an area counts more than a further lane. */
-        if (area_of(plan, kernel_for(call, with, plan, &size), &size) > 0)
+        if (area_of(plan, with, kernel_for(call, with, plan, &size), &size) > 0)
             plan->lanes = 2;
         size.group = group_of(call, with, plan, &size, memory);
         plan->whole = size_whole(call, with, plan, memory, &size);
@@ -1053,9 +1083,12 @@ static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, d
         if (!plan->whole && !size_stream(call, with, plan, memory, &size))
             continue;
         plan->kernel = kernel_for(call, with, plan, &size);
-        plan->scratch_bytes = area_of(plan, plan->kernel, &size);
+        plan->scratch_bytes = area_of(plan, with, plan->kernel, &size);
         if (plan->scratch_bytes == 0)
             plan->lanes = TB_PLAN_LANES;
+        if (tile_count(call, &size) == 1)
+            kernel_settle_alone(call, with, &size, memory - sizing_bytes(call, with, plan, &size),
+                                plan);
         *out = size;
         return true;
     }
@@ -1109,7 +1142,8 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
     }
     steps_single(&walk);
     plan->est_ns = plan_estimate(plan, device_ns(call, &used, plan, &size));
-    plan->on_caller = !resident && caps->inline_calls && plan->bytes <= TB_INLINE_BYTES;
+    plan->on_caller = !resident && caps->inline_calls && plan->scratch_bytes == 0 &&
+                      plan->bytes <= TB_INLINE_BYTES;
     return TB_OK;
 }
 

@@ -81,7 +81,7 @@ struct tb_plan {
     size_t elem[TB_OPERANDS];
     bool in_place[TB_OPERANDS]; /* in device memory already: no slots, no transfers */
     size_t scratch_offset;      /* behind the slots: an area for the kernel, of each lane that */
-    size_t scratch_bytes;       /* gets a tile; bytes of one, or 0 */
+    size_t scratch_bytes;       /* gets a tile; bytes of one, or 0. Only TB_X3 cannot do without */
     size_t bytes;               /* of the workspace */
     size_t chunk;               /* no piece is larger */
     int32_t lanes;              /* that the tiles take in turn */

@@ -702,9 +702,12 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction funct
     (void)extra;
     FAKE_ENTER();
     if (!config || !config->gridDimX || !config->gridDimY || !config->gridDimZ ||
-        !config->blockDimX || !arguments || !arguments[0] ||
-        config->gridDimX % (config->numAttrs ? config->attrs[0].value.clusterDim.x : 1))
+        !config->blockDimX || !arguments || !arguments[0])
         return leave(CUDA_ERROR_INVALID_VALUE);
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+            config->gridDimX % config->attrs[i].value.clusterDim.x)
+            return leave(CUDA_ERROR_INVALID_VALUE);
     return leave(CUDA_SUCCESS);
 }
 

@@ -40,6 +40,7 @@
     X(cuTensorMapEncodeTiled)                                                                      \
     X(cuMemAlloc)                                                                                  \
     X(cuMemFree)                                                                                   \
+    X(cuStreamCreate)                                                                              \
     X(cuMemGetInfo)                                                                                \
     X(cuMemsetD8)                                                                                  \
     X(cuMemcpyHtoD)                                                                                \
@@ -309,6 +310,14 @@ static void encode(const struct tb_map *map, CUtensorMap *out)
            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+static CUstream stream(void)
+{
+    static CUstream made;
+    if (!made)
+        CU(cuStreamCreate, &made, CU_STREAM_DEFAULT); /* takes turns with copies */
+    return made;
+}
+
 static void launch_part(const struct tb_part *part, const struct tb_gemm_params *p)
 {
     const struct tb_kernel *row = kernel_row(part->row);
@@ -320,11 +329,14 @@ static void launch_part(const struct tb_part *part, const struct tb_gemm_params 
     params.way = shape.way;
     if (row->family == TB_SM90) {
         params.way = kernel_maps(row, p, maps);
+        params.work = shape.scratch > 0 ? params.scratch : 0;
         for (int i = 0; i < 3; i++)
             encode(&maps[i], &encoded[i]);
     }
-    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                 .value.clusterDim = {shape.cluster, 1, 1}};
+    CUlaunchAttribute attributes[] = {
+        {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+         .value.programmaticStreamSerializationAllowed = row->family == TB_SM90},
+        {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {shape.cluster, 1, 1}}};
     const CUlaunchConfig config = {.gridDimX = shape.grid[0],
                                    .gridDimY = shape.grid[1],
                                    .gridDimZ = shape.grid[2],
@@ -332,12 +344,13 @@ static void launch_part(const struct tb_part *part, const struct tb_gemm_params 
                                    .blockDimY = 1,
                                    .blockDimZ = 1,
                                    .sharedMemBytes = (unsigned)row->smem,
-                                   .attrs = &cluster,
-                                   .numAttrs = shape.cluster > 1};
+                                   .hStream = stream(),
+                                   .attrs = attributes,
+                                   .numAttrs = shape.cluster > 1 ? 2 : 1};
     CU(cuLaunchKernelEx, &config, functions[part->row], args, NULL);
 }
 
-/* An area for rows that want one, with what earlier launches left in it. */
+/* An area for rows that need one, with what earlier launches left in it. */
 static CUdeviceptr area(size_t bytes)
 {
     static CUdeviceptr at;
@@ -352,22 +365,46 @@ static CUdeviceptr area(size_t bytes)
     return at;
 }
 
-static void launch(const struct loaded *k, const struct tb_gemm_params *p)
+/* The area of launches that divide tiles: its flags are down, and left so. */
+static CUdeviceptr flags(void)
+{
+    static CUdeviceptr work;
+    const size_t bytes = kernel_shared_most(&caps);
+    if (!work) {
+        CU(cuMemAlloc, &work, bytes);
+        CU(cuMemsetD8, work, 0, bytes);
+    }
+    return work;
+}
+
+/* As the library would; or with tiles shared or not, where the row can. */
+enum way { WAY_CHOSEN, WAY_WHOLE, WAY_SHARED };
+
+static void launch_as(const struct loaded *k, const struct tb_gemm_params *p, enum way way)
 {
     struct tb_part parts[TB_PARTS_MAX];
     struct tb_gemm_params params = *p;
-    const size_t scratch = kernel_scratch(k->row, p);
-    if (scratch > 0)
-        params.guard = params.scratch = area(scratch);
+    if (k->row->family == TB_X3)
+        params.guard = params.scratch = area(kernel_scratch(k->row, &caps, p));
+    else if (k->row->family == TB_SM90)
+        params.scratch = flags();
     if (!kernel_accepts(k->row, &params)) {
         printf("driver: %s: a case that the row does not accept\n", k->row->name);
         exit(1);
     }
     const int count = kernel_parts(k->index, &caps, &params, parts);
     if (count > 1)
-        CU(cuMemsetD8, params.scratch, 0, kernel_cleared(&params));
+        CU(cuMemsetD8, params.scratch, 0, kernel_cleared(k->row, &params));
+    else if (way != WAY_CHOSEN && k->row->family == TB_SM90 &&
+             (way == WAY_WHOLE || !kernel_launch_shared(k->row, &caps, &params, &parts[0].launch)))
+        kernel_launch_whole(k->row, &caps, &params, &parts[0].launch);
     for (int i = 0; i < count; i++)
         launch_part(&parts[i], &params);
+}
+
+static void launch(const struct loaded *k, const struct tb_gemm_params *p)
+{
+    launch_as(k, p, WAY_CHOSEN);
 }
 
 static struct tb_gemm_params params_of(const struct loaded *k, const struct shape *s,
@@ -517,13 +554,13 @@ static void plant_specials(const struct tb_kernel *row, const struct shape *s, s
     }
 }
 
-/* The same launch on the same C gives the same bits. */
-static int repeats(const struct loaded *k, const struct tb_gemm_params *p, const struct mat *c,
-                   const unsigned char *first, size_t bytes)
+/* The same launch on the same C gives the same bits; another way sums in another order. */
+static int repeats(const struct loaded *k, const struct tb_gemm_params *p, enum way way,
+                   const struct mat *c, const unsigned char *first, size_t bytes)
 {
     unsigned char *const again = malloc(bytes);
     CU(cuMemcpyHtoD, c->dev, c->data, bytes);
-    launch(k, p);
+    launch_as(k, p, way);
     CU(cuCtxSynchronize);
     CU(cuMemcpyDtoH, again, c->dev, bytes);
     const int same = memcmp(again, first, bytes) == 0;
@@ -559,12 +596,13 @@ static void run_case(const struct loaded *k, const struct shape *s, struct stats
         p.clist = lists[2] = list_of(&c);
         p.a = p.b = p.c = 0;
     }
-    launch(k, &p);
+    const enum way way = pick(2) ? WAY_SHARED : WAY_WHOLE;
+    launch_as(k, &p, way);
     CU(cuCtxSynchronize);
 
     unsigned char *out = malloc(c_bytes), *touched = calloc(c.elems, 1);
     CU(cuMemcpyDtoH, out, c.dev, c_bytes);
-    if (!repeats(k, &p, &c, out, c_bytes))
+    if (!repeats(k, &p, way, &c, out, c_bytes))
         report(k, s, "a second run differs");
     double squares = 0;
     int wrong_class = 0, beyond = 0;
@@ -665,6 +703,41 @@ static void run_random(const struct loaded *k, int64_t m, int64_t n, int64_t kk,
     run_case(k, &s, st);
 }
 
+/* Launches that follow each other at once, each on what the one before has left (beta = 1): the
+ * same bits as with a wait between them. A launch may begin while the one before it ends. */
+static void run_chain(const struct loaded *k, int64_t m, int64_t n, int64_t depth, struct stats *st)
+{
+    enum { LINKS = 5 };
+    struct shape s = {.m = m, .n = n, .k = depth, .batch = 1, .alpha = {0.5, 0}, .beta = {1, 0}};
+    struct mat a = mat_make(k->row->ab, k->row->ta ? depth : m, k->row->ta ? m : depth, 1, 0, 0,
+                            unit_of(k->row));
+    struct mat b = mat_make(k->row->ab, k->row->tb ? n : depth, k->row->tb ? depth : n, 1, 0, 0,
+                            unit_of(k->row));
+    struct mat c = mat_make(k->row->c, m, n, 1, 0, 0, 1);
+    const size_t bytes = c.elems * bytes_of(c.type);
+    unsigned char *out[2] = {malloc(bytes), malloc(bytes)};
+    mat_fill(&a, 0), mat_fill(&b, 0), mat_fill(&c, 0);
+    mat_upload(&a), mat_upload(&b);
+    for (int at_once = 0; at_once < 2; at_once++) {
+        mat_upload(&c);
+        const struct tb_gemm_params p = params_of(k, &s, &a, &b, &c);
+        for (int i = 0; i < LINKS; i++) {
+            launch_as(k, &p, i % 2 ? WAY_SHARED : WAY_WHOLE);
+            if (!at_once)
+                CU(cuCtxSynchronize);
+        }
+        CU(cuCtxSynchronize);
+        CU(cuMemcpyDtoH, out[at_once], c.dev, bytes);
+        if (at_once == 0)
+            CU(cuMemFree, c.dev);
+    }
+    if (memcmp(out[0], out[1], bytes) != 0)
+        report(k, &s, "launches in a row differ from launches apart");
+    st->cases++;
+    free(out[0]), free(out[1]);
+    mat_free(&a), mat_free(&b), mat_free(&c);
+}
+
 static void run_shapes(const struct loaded *k, int quick, struct stats *st)
 {
     const struct tb_kernel *r = k->row;
@@ -692,6 +765,14 @@ static void run_shapes(const struct loaded *k, int quick, struct stats *st)
     memset(whole.pad, 0, sizeof whole.pad);
     memset(whole.shift, 0, sizeof whole.shift);
     run_case(k, &whole, st);
+    for (int i = 0; i < 4; i++) /* k long enough to be divided */
+        run_random(k, 1 + pick(2 * r->bm), 1 + pick(2 * r->bn), 500 + pick(1500), 0, st);
+    if (r->family == TB_SM90) {
+        run_chain(k, 16, 16, 16, st);
+        run_chain(k, 3 * r->bm, 3 * r->bn, 64, st);
+        run_chain(k, 3 * r->bm + 8, 2 * r->bn + 1, 3000, st);
+        run_chain(k, 1536, 1032, 200, st);
+    }
     if (quick)
         return;
     run_random(k, 35, 37, 4096, 0, st);
@@ -875,9 +956,9 @@ static double bench(const struct loaded *k, int64_t n, double *spread)
     CU(cuEventCreate, &start, 0);
     CU(cuEventCreate, &stop, 0);
     for (int i = -3; i < 10; i++) {
-        CU(cuEventRecord, start, NULL);
+        CU(cuEventRecord, start, stream());
         launch(k, &p);
-        CU(cuEventRecord, stop, NULL);
+        CU(cuEventRecord, stop, stream());
         CU(cuEventSynchronize, stop);
         CU(cuEventElapsedTime, &ms[i < 0 ? 0 : i], start, stop);
     }

@@ -96,6 +96,7 @@ static struct {
     int64_t tile, chunk;
     int order;
     size_t memory;
+    struct tb_caps caps; /* as open() told them */
     uint64_t random, seed;
     tb_dptr next_base;
     struct block *blocks;
@@ -475,8 +476,8 @@ static void run_launch(struct tb_lane *lane, const struct op *op)
     struct block *c = block_of(p.c, in_c, "kernel, C");
     plant(c, &in_a);
     struct block *a = block_of(p.a, in_a, "kernel, A"), *b = block_of(p.b, in_b, "kernel, B");
-    const size_t aside = kernel_scratch(row, &p);
-    if (aside > 0) {
+    const size_t aside = p.scratch ? kernel_scratch(row, &sim.caps, &p) : 0;
+    if (aside > 0) { /* and full of junk afterwards */
         struct block *scratch = block_of(p.scratch, aside, "kernel, scratch");
         ledger(lane, scratch, p.scratch, aside, 0, 0, true, "kernel, scratch");
         memset(host_of(scratch, p.scratch), 0xA5, aside);
@@ -678,6 +679,7 @@ static enum tb_status sim_open(int ordinal, struct tb_caps *caps)
                              .tile = sim.tile,
                              .chunk = sim.chunk,
                              .order = sim.order};
+    sim.caps = *caps;
     return leave(TB_OK);
 }
 
@@ -953,14 +955,14 @@ static enum tb_status sim_launch(struct tb_lane *lane, int kernel,
         violation("kernel %s launched with other transposes", row->name);
     if (params->alist || params->blist || params->clist)
         violation("lists on the device are not simulated");
-    if (kernel_scratch(row, params) > 0 && !params->scratch)
+    if (row->family == TB_X3 && !params->scratch)
         violation("kernel %s launched without its area", row->name);
     struct op *op = op_new(lane, OP_LAUNCH);
     op->kernel = kernel;
     op->params = *params;
     sim.counts.launches++;
     drift();
-    if (sim.fail == SIM_FAIL_PART && kernel_scratch(row, params) > 0 && sim.fail_at > 0 &&
+    if (sim.fail == SIM_FAIL_PART && row->family == TB_X3 && sim.fail_at > 0 &&
         --sim.fail_at == 0) {
         sim.failed = true;
         return leave(failure(TB_TORN, "launch"));

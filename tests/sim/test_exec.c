@@ -133,6 +133,42 @@ Test(exec, every_type_with_little_memory)
     every_type(false, "16", 14000);
 }
 
+/* Products of one tile and a long k, whose kernel has an area in the workspace, in a slab that
+ * other calls have used before; with little memory they do without. */
+Test(exec, kernels_find_their_scratch)
+{
+    int scratch = 0;
+    for (int little = 0; little < 2; little++) {
+        device_up("0", "65536", "20000000", false);
+        for (unsigned seed = 1; seed <= 2; seed++) {
+            sim_seed(seed);
+            const struct spec spec = {.ab = seed % 2 ? TB_F16 : TB_BF16,
+                                      .c = seed % 3   ? TB_F32
+                                           : seed % 2 ? TB_F16
+                                                      : TB_BF16,
+                                      .ta = seed % 4 < 2 ? 'N' : 'T',
+                                      .tb = seed % 8 < 4 ? 'N' : 'T',
+                                      .m = 130,
+                                      .n = 133,
+                                      .k = 4000,
+                                      .alpha = 1,
+                                      .beta = seed % 2,
+                                      .seed = seed};
+            const size_t memory = little ? 2300000 : 20000000;
+            struct tb_plan plan;
+            struct product p;
+            product_open(&p, &spec);
+            cr_assert_eq(plan_build(&p.call, &caps, memory, &plan), TB_OK);
+            scratch += plan.scratch_bytes > 0;
+            plan_free(&plan);
+            product_close(&p);
+            try_spec(&spec, memory);
+        }
+        device_down();
+    }
+    cr_assert_eq(scratch, 2);
+}
+
 Test(exec, many_seeds)
 {
     device_up("8", "256", "4000000", false);
@@ -191,7 +227,7 @@ static void plan_in_planes(const struct product *product, struct tb_plan *plan)
         .m = plan->tile_m, .n = plan->tile_n, .k = plan->tile_k, .batch = 1};
     plan->kernel = row;
     plan->scratch_offset = plan->bytes;
-    plan->scratch_bytes = kernel_scratch(kernel_row(row), &tile);
+    plan->scratch_bytes = kernel_scratch(kernel_row(row), &caps, &tile);
     plan->bytes = plan_scratch_offset(plan, TB_PLAN_LANES);
 }
 

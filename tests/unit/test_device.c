@@ -70,8 +70,10 @@ __attribute__((weak)) int kernel_parts(int kernel, const struct tb_caps *caps,
     kernel_launch(kernel_row(kernel), caps, params, &parts[0].launch);
     return 1;
 }
-__attribute__((weak)) size_t kernel_cleared(const struct tb_gemm_params *params)
+__attribute__((weak)) size_t kernel_cleared(const struct tb_kernel *kernel,
+                                            const struct tb_gemm_params *params)
 {
+    (void)kernel;
     (void)params;
     return 0;
 }
@@ -845,7 +847,7 @@ static void parts(void)
     CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
     CHECK(calls("cuLaunchKernel") + calls("cuLaunchKernelEx") == 1);
     CHECK(calls("cuMemsetD8Async") == 0);
-    CHECK(tb_dev()->alloc(kernel_cleared(&p) + 256, &area) == TB_OK);
+    CHECK(tb_dev()->alloc(kernel_cleared(kernel_row(row), &p) + 256, &area) == TB_OK);
     p.scratch = (area + 255) / 256 * 256;
     CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
     CHECK(calls("cuLaunchKernel") + calls("cuLaunchKernelEx") == 7);
@@ -865,7 +867,7 @@ static enum tb_status launch_parts(void)
     if (row < 0)
         return TB_OK;
     CHECK(tb_dev()->bind() == TB_OK && tb_dev()->lane_open(&lane, false) == TB_OK);
-    CHECK(tb_dev()->alloc(kernel_cleared(&p) + 256, &area) == TB_OK);
+    CHECK(tb_dev()->alloc(kernel_cleared(kernel_row(row), &p) + 256, &area) == TB_OK);
     p.scratch = (area + 255) / 256 * 256;
     return tb_dev()->launch(lane, row, &p);
 }
@@ -880,6 +882,34 @@ static void part_torn(void)
 {
     const enum tb_status status = launch_parts();
     CHECK(status == (row_of(TB_X3) < 0 ? TB_OK : TB_TORN));
+}
+
+/* A launch that divides tiles has the flags of its area cleared; with no area, and where another
+ * row has to take its place, it is still a launch. */
+static void scratch(void)
+{
+    struct tb_gemm_params p = deep_product;
+    struct tb_lane *lane;
+    tb_dptr area;
+    check_ready("Fake GPU 0");
+    p.lda = 64;
+    p.k = p.ldb = 65536;
+    const int row =
+        kernel_choose_alone(device_caps(), TB_BF16, TB_BF16, false, false, p.m, p.n, p.k, p.batch);
+    CHECK(kernel_scratch(kernel_row(row), device_caps(), &p) > 0);
+    CHECK(tb_dev()->bind() == TB_OK && tb_dev()->lane_open(&lane, false) == TB_OK);
+    CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+    CHECK(calls("cuLaunchKernelEx") == 1 && calls("cuMemsetD8Async") == 0);
+    CHECK(tb_dev()->alloc(kernel_cleared(kernel_row(row), &p), &area) == TB_OK);
+    p.scratch = area;
+    CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+    CHECK(calls("cuLaunchKernelEx") == 2 && calls("cuMemsetD8Async") == 1);
+    p.a += 2; /* not for the copy engine */
+    CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+    CHECK(calls("cuLaunchKernelEx") + calls("cuLaunchKernel") == 3);
+    CHECK(calls("cuMemsetD8Async") == 1);
+    CHECK(tb_dev()->free(area) == TB_OK);
+    tb_dev()->lane_close(lane);
 }
 
 static void image_refused(void)
@@ -1052,6 +1082,7 @@ static const struct test {
     {"parts", parts, .env = {NULL}},
     {"part_refused", part_refused, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:701:3"}},
     {"part_torn", part_torn, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:701:4"}},
+    {"scratch", scratch, .env = {NULL}},
     {"launch_faults", launch_faults, .env = {"FAKE_CUDA_FAIL=cuLaunchKernel:700"}},
     {"reset_by_program", reset_by_program, .env = {NULL}},
     {"sticky_error", sticky_error, .env = {0}},

@@ -354,7 +354,8 @@ Test(kernel, launches_of_tensor_core_rows_cover_the_product)
             const int64_t *x = shapes[s];
             const struct tb_gemm_params p = product(row, x[0], x[1], x[2], x[3]);
             struct tb_launch launch;
-            kernel_launch(row, &h200, &p, &launch);
+            kernel_launch_whole(row, &h200, &p, &launch);
+            cr_assert_eq(launch.scratch, 0);
             const int64_t tiles = (x[0] + row->bm - 1) / row->bm *
                                   ((x[1] + row->bn * row->pair - 1) / (row->bn * row->pair)) * x[3];
             const int64_t clusters = launch.grid[0] / launch.cluster;
@@ -371,6 +372,123 @@ Test(kernel, launches_of_tensor_core_rows_cover_the_product)
             cr_assert(launch.grid[0] <= 132u * (unsigned)row->blocks_sm || launch.cluster == 1 ||
                       row->pair == 2);
         }
+    }
+}
+
+/* The steps of k of the last tiles, dealt out evenly: every block gets some, none waits for room.
+ */
+Test(kernel, shared_tiles_find_their_scratch)
+{
+    const int64_t shapes[][4] = {{1, 1, 1, 1},           {4000, 129, 4000, 1},  {64, 64, 65536, 1},
+                                 {512, 512, 65536, 1},   {4096, 4096, 4096, 1}, {300, 200, 8192, 3},
+                                 {8192, 16, 8192, 1},    {3000, 257, 5000, 1},  {64, 64, 64, 10000},
+                                 {16384, 16384, 512, 1}, {INT32_MAX, 7, 9, 1}};
+    int seen = 0;
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = kernel_row(i);
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            const int64_t *x = shapes[s];
+            const struct tb_gemm_params p = product(row, x[0], x[1], x[2], x[3]);
+            struct tb_launch launch;
+            if (!kernel_launch_shared(row, &h200, &p, &launch))
+                continue;
+            seen++;
+            const int64_t tiles =
+                (x[0] + row->bm - 1) / row->bm * ((x[1] + row->bn - 1) / row->bn) * x[3];
+            const int64_t steps = (x[2] + row->bk - 1) / row->bk, grid = launch.grid[0];
+            cr_assert(row->family == TB_SM90 && row->pair == 1, "%s", row->name);
+            cr_assert(launch.cluster == 1 && launch.grid[1] == 1 && launch.grid[2] == 1);
+            cr_assert(grid >= 1 && grid <= 132 * row->blocks_sm, "all run at once");
+            cr_assert(tiles * steps >= 3 * grid, "no block without work");
+            cr_assert_geq(kernel_cleared(row, &p), (size_t)(grid * row->bn / 64 * 4));
+            cr_assert_geq(launch.scratch,
+                          kernel_cleared(row, &p) + (size_t)(grid * row->bm * row->bn * 4));
+            cr_assert_leq(launch.scratch, kernel_shared_most(&h200));
+        }
+    }
+    cr_assert_gt(seen, 100);
+    cr_assert_lt(kernel_shared_most(&h200), 64 << 20);
+    cr_assert_lt(kernel_shared_most(&turing), 1 << 20);
+}
+
+static bool shares(int64_t m, int64_t n, int64_t k)
+{
+    const struct tb_kernel *row =
+        kernel_row(kernel_choose_alone(&h200, TB_BF16, TB_BF16, false, false, m, n, k, 1));
+    struct tb_gemm_params p = product(row, m, n, k, 1);
+    struct tb_launch launch;
+    kernel_launch(row, &h200, &p, &launch);
+    cr_assert_eq(launch.scratch, 0, "nothing to do it in");
+    p.scratch = 1 << 20;
+    kernel_launch(row, &h200, &p, &launch);
+    cr_assert_eq(launch.scratch, kernel_scratch(row, &h200, &p));
+    return launch.scratch > 0;
+}
+
+Test(kernel, tiles_are_shared_where_blocks_would_stand_idle)
+{
+    cr_assert(shares(64, 64, 65536), "one tile, and the whole device for its k");
+    cr_assert(shares(4000, 129, 4000));
+    cr_assert(shares(3000, 257, 5000));
+    cr_assert(!shares(4096, 4096, 256), "k too short to be worth it");
+    cr_assert(!shares(256, 256, 256));
+    cr_assert(!shares(16384, 16384, 16384), "the last round is a small part");
+}
+
+static bool early(enum tb_type c, int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+    const struct tb_kernel *row =
+        kernel_row(kernel_choose(&h200, TB_BF16, c, false, false, m, n, k, batch));
+    const struct tb_gemm_params p = product(row, m, n, k, batch);
+    struct tb_launch launch;
+    kernel_launch(row, &h200, &p, &launch);
+    cr_assert(!launch.early || row->family == TB_SM90, "%s does not wait itself", row->name);
+    return launch.early;
+}
+
+/* Long launches lose more by lying anywhere than they gain. */
+Test(kernel, only_short_launches_begin_early)
+{
+    cr_assert(early(TB_BF16, 64, 64, 64, 1));
+    cr_assert(early(TB_BF16, 1024, 1024, 1024, 1));
+    cr_assert(early(TB_F32, 4096, 4096, 4096, 1), "pairs");
+    cr_assert(early(TB_BF16, 64, 64, 64, 10000), "tiles of their own operands");
+    cr_assert(!early(TB_BF16, 16384, 16384, 16384, 1));
+    cr_assert(!early(TB_BF16, 256, 256, 256, 1000));
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = kernel_row(i);
+        const struct tb_gemm_params p = product(row, 64, 64, 64, 1);
+        struct tb_launch launch;
+        kernel_launch(row, &h200, &p, &launch);
+        cr_assert_eq(launch.early, row->family == TB_SM90, "%s", row->name);
+    }
+}
+
+Test(kernel, batches_go_to_rows_that_suit_the_memory)
+{
+    const int sides[] = {256, 64}, batches[] = {1000, 10000};
+    for (int i = 0; i < 2; i++) {
+        const int n = sides[i];
+        const struct tb_kernel *row =
+            kernel_row(kernel_choose(&h200, TB_BF16, TB_BF16, false, false, n, n, n, batches[i]));
+        cr_assert_eq(row->family, TB_SM90);
+        cr_assert_eq(row->bm * row->bn, 128 * 64);
+    }
+}
+
+Test(kernel, a_narrow_matrix_is_fetched_alone)
+{
+    for (int i = 0; i < kernel_count(); i++) {
+        const struct tb_kernel *row = kernel_row(i);
+        struct tb_map maps[3];
+        if (row->family != TB_SM90)
+            continue;
+        const struct tb_gemm_params p = product(row, 9, 17, 4096, 1);
+        kernel_maps(row, &p, maps);
+        if (row->ta)
+            cr_assert_eq(maps[0].box[1], row->pair > 1 ? (unsigned)row->bm / 2 : 16u);
+        if (!row->tb)
+            cr_assert_eq(maps[1].box[1], row->pair > 1 ? (unsigned)row->bn : 24u);
     }
 }
 
@@ -500,14 +618,14 @@ Test(kernel, parts_cover_the_product)
             const struct tb_kernel *row = x3_row(op & 1, op >> 1);
             struct tb_gemm_params p = product(row, x[0], x[1], x[2], x[3]);
             struct tb_part parts[TB_PARTS_MAX];
-            const size_t area = kernel_scratch(row, &p);
+            const size_t area = kernel_scratch(row, &h200, &p);
             cr_assert(!kernel_accepts(row, &p), "without its area");
             const int other = kernel_refit(&h200, index_of(row), &p, NULL);
             cr_assert_eq(kernel_row(other)->family, TB_SIMT);
             p.scratch = 1 << 20;
             cr_assert(kernel_accepts(row, &p));
             const double elems = (double)(x[0] + x[1]) * (double)x[2] * (double)x[3];
-            cr_assert((double)area >= 6 * elems && kernel_cleared(&p) < area);
+            cr_assert((double)area >= 6 * elems && kernel_cleared(row, &p) < area);
             const int count = kernel_parts(index_of(row), &h200, &p, parts);
             cr_assert(count > 1 && count <= TB_PARTS_MAX);
             for (int i = 0; i < count; i++) {
@@ -529,9 +647,9 @@ Test(kernel, one_matrix_for_a_batch_is_packed_once)
 {
     const struct tb_kernel *row = x3_row(false, false);
     struct tb_gemm_params p = product(row, 512, 512, 512, 8);
-    const size_t many = kernel_scratch(row, &p);
+    const size_t many = kernel_scratch(row, &h200, &p);
     p.stride_b = 0;
-    const size_t shared = kernel_scratch(row, &p);
+    const size_t shared = kernel_scratch(row, &h200, &p);
     cr_assert_lt(shared, many * 10 / 16 + 8192);
-    cr_assert_eq(kernel_scratch(kernel_row(0), &p), 0);
+    cr_assert_eq(kernel_scratch(kernel_row(0), &h200, &p), 0);
 }

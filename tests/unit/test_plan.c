@@ -381,7 +381,7 @@ Test(plan, a_kernel_that_packs_gets_its_area)
         const struct tb_gemm_params tile = {
             .m = plan.tile_m, .n = plan.tile_n, .k = plan.tile_k, .batch = 1};
         cr_assert_eq(kernel_row(plan.kernel)->family, TB_X3, "%d GB", gb);
-        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &tile));
+        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &caps, &tile));
         plan_free(&plan);
     }
     for (size_t memory = (size_t)512 << 20; memory >= 8 << 20; memory /= 2) {
@@ -389,7 +389,7 @@ Test(plan, a_kernel_that_packs_gets_its_area)
         check_room(&plan, memory);
         const struct tb_gemm_params tile = {
             .m = plan.tile_m, .n = plan.tile_n, .k = plan.tile_k, .batch = 1};
-        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &tile));
+        cr_assert_geq(plan.scratch_bytes, kernel_scratch(kernel_row(plan.kernel), &caps, &tile));
         plan_free(&plan);
     }
     caps.strict = true;
@@ -559,6 +559,40 @@ Test(plan, blocks_beside_a_triangle_go_side_by_side)
         cr_expect_geq(blocks, 2 * TB_PLAN_LANES);
         cr_expect_leq(plan.bytes_in, half * 1.15 + (call.op == TB_SYMM ? 2 : 1) * other);
         cr_expect_float_eq(plan.bytes_out, other, 1);
+        plan_free(&plan);
+    }
+}
+
+/* A tile that is the only one may be divided among the whole device, in an area of the workspace.
+ */
+Test(plan, the_only_tile_has_scratch_where_there_is_room)
+{
+    const struct tb_caps caps = caps_of(0, 0);
+    struct tb_plan plan;
+    const struct tb_call deep = call_of(TB_BF16, TB_F32, 'N', 'N', 64, 64, 65536);
+    cr_assert_eq(plan_build(&deep, &caps, SIZE_MAX, &plan), TB_OK);
+    cr_assert_gt(plan.scratch_bytes, 100 << 10);
+    cr_assert_eq(plan.scratch_offset + plan.scratch_bytes, plan.bytes);
+    for (int which = 0; which < TB_OPERANDS; which++)
+        cr_assert_geq(plan.scratch_offset,
+                      plan.slots[which].offset +
+                          plan.slots[which].bytes * (size_t)plan.slots[which].count);
+    const size_t bytes = plan.bytes, without = plan.scratch_offset;
+    plan_free(&plan);
+    cr_assert_eq(plan_build(&deep, &caps, bytes, &plan), TB_OK);
+    cr_assert_leq(plan.bytes, bytes);
+    plan_free(&plan);
+    cr_assert_eq(plan_build(&deep, &caps, without, &plan), TB_OK);
+    cr_assert_eq(plan.scratch_bytes, 0);
+    cr_assert_leq(plan.bytes, without);
+    plan_free(&plan);
+    /* Tiles beside each other, and types whose rows do not share, have none. */
+    const struct tb_call large = call_of(TB_BF16, TB_F32, 'N', 'N', 5000, 5000, 5000);
+    const struct tb_call fp64 = call_of(TB_F64, TB_F64, 'N', 'N', 64, 64, 65536);
+    const struct tb_call *others[] = {&large, &fp64};
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(plan_build(others[i], &caps, SIZE_MAX, &plan), TB_OK);
+        cr_assert_eq(plan.scratch_bytes, 0);
         plan_free(&plan);
     }
 }

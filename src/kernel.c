@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../kernels/fold.h"
+#include "../kernels/order.h"
 #include "../kernels/smem.h"
 #include "../kernels/x3.h"
 
@@ -540,9 +541,9 @@ static struct tb_map map_of(enum tb_type type, uint64_t base, int64_t lines, int
 }
 
 /* Blocks that run at the same time should cover about as many rows of C as columns. */
-static int32_t band_of(const struct tb_kernel *kernel)
+int kernel_band(const struct tb_kernel *kernel)
 {
-    return 2048 / kernel->bm;
+    return kernel->family == TB_SM90 ? 2048 / kernel->bm : TB_ORDER_BAND;
 }
 
 int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params *p,
@@ -561,7 +562,9 @@ int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params 
     if ((p->batch == 1 || p->stride_c != 0) &&
         can_map(p->c, p->ldc, p->stride_c, p->batch, bytes_of(kernel->c)))
         maps[2] = map_of(kernel->c, p->c, p->m, p->n, p->ldc, p->stride_c, p->batch);
-    return band_of(kernel) << TB_WAY_BAND | (maps[2].bytes != 0 ? TB_WAY_C_MAP : 0);
+    maps[0].hint = maps[1].hint = p->hint;
+    const int32_t band = p->band > 0 ? p->band : kernel_band(kernel);
+    return band << TB_WAY_BAND | (maps[2].bytes != 0 ? TB_WAY_C_MAP : 0);
 }
 
 /* --- FP32 on 16-bit planes: several kernels, of which the device picks ---

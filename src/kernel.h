@@ -71,6 +71,7 @@ struct tb_map {
     uint32_t box[3];
     enum tb_type type;
     int bytes;
+    int hint; /* enum tb_khint */
 };
 
 int kernel_count(void);
@@ -81,6 +82,9 @@ const struct tb_kernel *kernel_row(int i);
  * have. */
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
+
+/* Rows of tiles of a band of the block order that the row takes by itself. */
+int kernel_band(const struct tb_kernel *kernel);
 
 /* The share of the speed of a row of rate 100 on full tiles that the row of kernel_choose() should
  * reach there, 0 to 1; 0: there is none. For the router. */
@@ -121,7 +125,7 @@ const char *kernel_told(const void *area);
 
 /* The maps of A, B and C that a row of the sm_90 family takes behind the parameters, for operands
  * that it accepts; that of C is left out where C cannot have one. Returns what the launch has to
- * put into params->way. */
+ * put into params->way; params->band and params->hint go into it and into the maps. */
 int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params *params,
                     struct tb_map maps[3]);
 

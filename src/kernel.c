@@ -189,7 +189,7 @@ static double mads_of(const struct tb_kernel *row)
     return plain[row->ab];
 }
 
-/* A step of a plain row takes at least so long, however few blocks share the multiprocessor: its
+/* 8 of k of a plain row take at least so long, however few blocks share the multiprocessor: its
  * loads, its barrier, and what goes through shared memory for a tile whose sums have so many bytes
  * (fitted to 119 times, perf/NOTES.md). */
 #define CLOCKS_STEP(SUMS)       (930.0 + 0.01 * (SUMS))
@@ -239,7 +239,7 @@ static double estimate_simt(const struct tb_kernel *row, int sms, const struct s
     const double sums = area * (row->ab == TB_C64                        ? 16
                                 : row->ab == TB_C32 || row->ab == TB_F64 ? 8
                                                                          : 4);
-    const double least = share_of(tiles, (double)sms * row->blocks_sm) *
+    const double least = share_of(tiles, (double)sms * row->blocks_sm) * row->bk / 8 *
                          (fp64 ? CLOCKS_STEP_64(sums) : CLOCKS_STEP(sums));
     const double step = share_of(tiles, sms) * area * row->bk / mads_of(row) * 100 / row->rate;
     return CLOCKS_START + (step > least ? step : least) * ((double)ceil_div(x->k, row->bk) + 2);

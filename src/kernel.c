@@ -10,6 +10,7 @@
 #include "../kernels/order.h"
 #include "../kernels/smem.h"
 #include "../kernels/x3.h"
+#include "tuned.h"
 
 /* Bytes of an element of the computation, and whether its sums have a second level (elem.cuh). */
 enum { BYTES_F16 = 4, BYTES_BF16 = 4, BYTES_F32 = 4, BYTES_F64 = 8, BYTES_C32 = 8, BYTES_C64 = 16 };
@@ -147,14 +148,21 @@ static double tile_count(const struct tb_kernel *row, int64_t m, int64_t n, int6
     return (double)ceil_div(m, row->bm) * (double)ceil_div(n, row->bn) * (double)batch;
 }
 
-static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
+/* Why that device cannot have the row, or never wants it; NULL: it can. */
+static const char *misfit(const struct tb_kernel *row, const struct tb_caps *caps)
 {
+    if (caps->cc < row->cc_min || caps->cc > row->cc_max)
+        return "not for this compute capability";
     /* Parts without FP64 for computing have its tensor cores too, slower than the plain way. */
     if (row->family == TB_DMMA && caps->fp64_ratio > 4)
-        return false;
+        return "FP64 is a token here";
     /* A few bytes of static shared memory come on top. */
-    return caps->cc >= row->cc_min && caps->cc <= row->cc_max &&
-           row->smem + 256 <= caps->smem_block;
+    return row->smem + 256 > caps->smem_block ? "more shared memory than a block may have" : NULL;
+}
+
+static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
+{
+    return misfit(row, caps) == NULL;
 }
 
 static int bytes_of(enum tb_type type)
@@ -383,12 +391,42 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
     return best;
 }
 
+int kernel_estimated(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
+                     const struct tb_extent *x)
+{
+    const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
+    const struct size size = {x->m, x->n, x->k, x->batch};
+    return choose(caps, &like, &size, NULL, NULL);
+}
+
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch)
 {
-    const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
-    const struct size x = {m, n, k, batch};
-    return choose(caps, &like, &x, NULL, NULL);
+    const struct tb_extent x = {m, n, k, batch};
+    const int measured = tuned_choice(caps, ab, c, ta, tb, &x);
+    return measured >= 0 ? measured : kernel_estimated(caps, ab, c, ta, tb, &x);
+}
+
+double kernel_estimate(const struct tb_caps *caps, int row, const struct tb_extent *x)
+{
+    const struct size size = {x->m, x->n, x->k, x->batch};
+    return estimate(&rows[row], caps, &size);
+}
+
+const char *kernel_why_not(const struct tb_caps *caps, int row, const struct tb_extent *x)
+{
+    const struct tb_kernel *const kernel = &rows[row];
+    const char *const why = misfit(kernel, caps);
+    if (kernel->family == TB_PART || kernel->family == TB_TRI)
+        return "computes no product alone";
+    if (why != NULL)
+        return why;
+    if (caps->strict && !is_plain(kernel))
+        return "left out by TILEBLAS_MATH=strict";
+    if (x == NULL)
+        return NULL;
+    const struct size size = {x->m, x->n, x->k, x->batch};
+    return suits(kernel, caps, &size) ? NULL : "not for products of this size";
 }
 
 /* What the best row of those types does in a clock on that device: strict or not, since the rate of
@@ -407,6 +445,7 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
                          bool tb, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
     const struct size x = {m, n, k, batch};
+    const struct tb_extent extent = {m, n, k, batch};
     const int row = kernel_choose(caps, ab, c, ta, tb, m, n, k, batch);
     const double sms = caps->sms > 0 ? caps->sms : 1;
     if (row < 0)
@@ -414,7 +453,8 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
     const double least =
         (double)m * (double)n * (double)k * (double)batch / sms / best_mads(caps, ab, c);
     /* The launch is a cost of its own. */
-    const double share = least / (estimate(&rows[row], caps, &x) - CLOCKS_START);
+    const double clocks = estimate(&rows[row], caps, &x) - CLOCKS_START;
+    const double share = least / (clocks * tuned_correction(caps, row, &extent));
     return share < 1 ? share : 1;
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "call.h"
 #include "caps.h"
+#include "shape.h"
 #include "../kernels/kparams.h"
 
 /* The compiled images, in the order of kernels/images.def. */
@@ -77,11 +78,23 @@ struct tb_map {
 int kernel_count(void);
 const struct tb_kernel *kernel_row(int i);
 
-/* The row that should be fastest for C (m x n) = op(A) op(B) over k, `batch` times, on that device;
- * -1 where none fits. Never a row that asks for more shared memory than a block of the device may
- * have. */
+/* The row that should be fastest for C (m x n) = op(A) op(B) over k, `batch` times, on that device:
+ * the one that was measured for the class where caps->tuned has one that may serve (tuned.h), else
+ * the one of the least estimate; -1 where none fits. Never a row that asks for more shared memory
+ * than a block of the device may have, nor one that caps->strict leaves out. */
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
+
+/* The row of the least estimate, whatever was measured. */
+int kernel_estimated(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
+                     const struct tb_extent *x);
+
+/* That estimate, in clocks of a multiprocessor. */
+double kernel_estimate(const struct tb_caps *caps, int row, const struct tb_extent *x);
+
+/* Why the row may not serve that product on that device, in a few words; NULL: it may. x: NULL, or
+ * its size. */
+const char *kernel_why_not(const struct tb_caps *caps, int row, const struct tb_extent *x);
 
 /* Rows of tiles of a band of the block order that the row takes by itself. */
 int kernel_band(const struct tb_kernel *kernel);

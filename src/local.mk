@@ -19,8 +19,10 @@ libtbcore_la_SOURCES = \
 	src/profile.c src/profile.h \
 	src/route.c src/route.h src/routines.def \
 	src/run.c src/run.h \
+	src/shape.c src/shape.h \
 	src/stage.c src/stage.h \
-	src/status.c src/status.h src/trace.c src/trace.h src/spans.c src/spans.h src/undone.c src/verify.c src/verify.h src/version.h \
+	src/status.c src/status.h src/trace.c src/trace.h src/spans.c src/spans.h src/tuned.c src/tuned.h src/undone.c \
+	src/verify.c src/verify.h src/version.h \
 	src/watch.c src/watch.h
 
 # The device of this build: CUDA, or none. The tests' simulated one takes its place in libtileblas-sim.so.

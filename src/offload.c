@@ -251,6 +251,7 @@ void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
     const struct tb_call *const call = &here;
     const struct tb_conf *const conf = conf_get();
     const enum tb_device_state state_before = device_state();
+    calibrate_cpu(cpu->name, pool_cpus); /* what a saved profile has to fit, before the start */
     const enum tb_device_state state = start_patiently(start_patience(choice, conf));
     const struct tb_caps *const caps = device_caps();
     *out = (struct tb_offload){.reason = reason_of_state(state)};

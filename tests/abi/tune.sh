@@ -52,7 +52,7 @@ saved=$(sed -n 's/^saved: //p' out)
 case $saved in "$HOME"/.cache/tileblas/*.profile) ;; *) fail "saved as '$saved'" ;; esac
 [ -f "$saved" ] || { fail "nothing was saved"; finish; }
 [ "$(find "$HOME" -type f | wc -l)" = 1 ] || fail "more than one file: $(find "$HOME" -type f)"
-[ "$(sed -n 1p "$saved")" = "tileblas-profile 3" ] || fail "the first line is $(sed -n 1p "$saved")"
+[ "$(sed -n 1p "$saved")" = "tileblas-profile 4" ] || fail "the first line is $(sed -n 1p "$saved")"
 [ "$(grep -c '^cpu ' "$saved")" = 12 ] || fail "not all CPU rates"
 [ "$(tail -1 "$saved")" = end ] || fail "the last line is $(tail -1 "$saved")"
 
@@ -109,7 +109,7 @@ run slow TILEBLAS_PROFILE="$work/slow"
 # Spoiled: one line, whatever the level, and the built-in figures.
 run builtin
 sed 's/^cpus .*/cpus many/' fits > spoiled
-sed 's/^tileblas-profile 3/tileblas-profile 9/' fits > newer
+sed 's/^tileblas-profile 4/tileblas-profile 9/' fits > newer
 head -c 300 fits > cut
 head -c 100000 /dev/zero | tr '\0' 'x' > noise
 : > empty

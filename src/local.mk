@@ -7,6 +7,7 @@ libtbcore_la_SOURCES = \
 	src/conf.c src/conf.h src/conf.def \
 	src/dev.h src/device.c src/device.h \
 	src/exec.c src/exec.h \
+	src/explain.c src/explain.h \
 	src/fit.c src/fit.h \
 	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/order.h \
 	kernels/smem.h kernels/fold.h kernels/x3.h \

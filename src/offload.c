@@ -6,6 +6,7 @@
 #include "calibrate.h"
 #include "conf.h"
 #include "device.h"
+#include "explain.h"
 #include "kernel.h"
 #include "log.h"
 #include "place.h"
@@ -236,6 +237,7 @@ static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_c
         if (status != TB_OK)
             return status;
         out->kernel = kernel_row(out->plan.kernel)->name;
+        explain_kernel(caps, out->plan.kernel, &out->plan.chosen_for);
         status = exec_run(call, &out->plan, &out->undone, stats);
         if (status != TB_NO_MEMORY || out->plan.scratch_bytes == 0 || !out->undone.all ||
             out->undone.unsure)

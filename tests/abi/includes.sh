@@ -37,12 +37,13 @@ may src/oncpu.c src/oncpu.h -- oncpu.h call.h log.h place.h fallback.h
 may src/watch.c src/watch.h -- watch.h call.h conf.h place.h trace.h verify.h
 may src/verify.c src/verify.h -- verify.h call.h
 may src/place.c src/place.h -- place.h call.h dev.h
-may src/offload.c src/offload.h -- offload.h calibrate.h call.h route.h conf.h device.h kernel.h plan.h exec.h pool.h log.h place.h
+may src/offload.c src/offload.h -- offload.h calibrate.h call.h route.h conf.h device.h kernel.h plan.h exec.h pool.h log.h place.h explain.h
 may src/route.c src/route.h -- route.h call.h caps.h conf.h profile.h
 may src/profile.c src/profile.h -- profile.h call.h caps.h
 may src/calibrate.c src/calibrate.h -- calibrate.h profile.h tuned.h caps.h conf.h dev.h log.h
 may src/shape.c src/shape.h -- shape.h call.h
 may src/tuned.c src/tuned.h -- tuned.h caps.h shape.h kernel.h version.h
+may src/explain.c src/explain.h -- explain.h call.h caps.h fit.h kernel.h log.h tuned.h
 may src/plan.c src/plan.h src/plan_*.c -- plan.h plan_strips.h call.h caps.h shape.h conf.h profile.h kernel.h kparams.h tuned.h status.h
 may src/call.c src/call.h -- call.h
 may src/conf.c src/conf.h -- conf.h conf.def log.h

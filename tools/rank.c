@@ -284,23 +284,29 @@ static void time_sample(struct rank *rank, struct rank_times *times, int sample,
 /* --- Judgement ---
  */
 
+/* The time of a candidate over what the estimate takes; infinite where it failed. */
+static double mean_ratio(const struct rank_times *times, int i, double *worst)
+{
+    double sum = 0;
+    *worst = 0;
+    for (int s = 0; s < TB_SAMPLES; s++) {
+        const double other = times->ns[times->estimate[s]][s];
+        if (times->ns[i][s] <= 0 || other <= 0)
+            return *worst = HUGE_VAL;
+        const double ratio = times->ns[i][s] / other;
+        *worst = ratio > *worst ? ratio : *worst;
+        sum += log(ratio);
+    }
+    return exp(sum / TB_SAMPLES);
+}
+
 int rank_judge(const struct rank_times *times, double *gain)
 {
     int best = -1;
     *gain = TB_TUNED_GAIN;
     for (int i = 0; i < times->count; i++) {
-        double sum = 0, worst = 0;
-        for (int s = 0; s < TB_SAMPLES; s++) {
-            const double other = times->ns[times->estimate[s]][s];
-            if (times->ns[i][s] <= 0 || other <= 0) {
-                worst = HUGE_VAL;
-                break;
-            }
-            const double ratio = times->ns[i][s] / other;
-            worst = ratio > worst ? ratio : worst;
-            sum += log(ratio);
-        }
-        const double mean = exp(sum / TB_SAMPLES);
+        double worst;
+        const double mean = mean_ratio(times, i, &worst);
         if (worst <= RANK_LOSS && mean <= *gain) {
             best = i;
             *gain = mean;
@@ -429,6 +435,46 @@ static double rate_of(const struct rank_times *times, int i, int class, enum tb_
     return exp(sum / TB_SAMPLES);
 }
 
+static bool is_estimate(const struct rank_times *times, int i)
+{
+    for (int s = 0; s < TB_SAMPLES; s++)
+        if (times->estimate[s] == i)
+            return true;
+    return false;
+}
+
+/* `best` is the one that won the first turn, -1: none did. */
+static const char *verdict(const struct rank_times *times, int i, int best, bool again)
+{
+    double worst;
+    const double mean = mean_ratio(times, i, &worst);
+    if (worst == HUGE_VAL)
+        return "it failed, or is far behind";
+    if (i == best)
+        return again ? "saved" : "not so in a second turn";
+    if (is_estimate(times, i))
+        return "the estimate takes it";
+    if (mean > TB_TUNED_GAIN)
+        return "not clearly faster";
+    return worst > RANK_LOSS ? "slower at one of the shapes" : "another one is faster";
+}
+
+static void tell_candidates(const struct rank_times *times, int layout, int class, int best,
+                            bool again)
+{
+    char name[TB_CLASS_NAME];
+    double worst;
+    if (!log_wants(3))
+        return;
+    shape_class_name(class, name);
+    log_line(3, "class %s, %c%c, time over that of the estimate's choice:", name,
+             layout & 1 ? 'T' : 'N', layout & 2 ? 'T' : 'N');
+    for (int i = 0; i < times->count; i++)
+        log_line(3, "  %s, band %d, hint %d: %.3f: %s", kernel_row(times->row[i])->name,
+                 times->order[i].band, times->order[i].hint, mean_ratio(times, i, &worst),
+                 verdict(times, i, best, again));
+}
+
 /* False: it could not be measured, for lack of memory or of a working device, or it takes too long.
  */
 static bool rank_class(struct rank *rank, int pair, int layout, int class, struct tb_tuned_row *out)
@@ -451,7 +497,9 @@ static bool rank_class(struct rank *rank, int pair, int layout, int class, struc
             give_up_hopeless(&times);
     }
     const int best = rank_judge(&times, &gain);
-    if (best >= 0 && wins_again(rank, &times, best, class, &gain))
+    const bool again = best >= 0 && wins_again(rank, &times, best, class, &gain);
+    tell_candidates(&times, layout, class, best, again);
+    if (again)
         *out = (struct tb_tuned_row){(int16_t)(times.row[best] + 1),
                                      times.order[best].band,
                                      times.order[best].hint,
@@ -503,10 +551,15 @@ static void load_rows(struct rank *rank, int pair)
     static const struct tb_extent little = {16, 16, 256, 1};
     enum tb_type ab, c;
     shape_pair_types(pair, &ab, &c);
-    for (int i = 0; i < kernel_count(); i++)
-        if (kernel_row(i)->ab == ab && kernel_row(i)->c == c &&
-            kernel_why_not(&rank->caps, i, NULL) == NULL)
+    for (int i = 0; i < kernel_count(); i++) {
+        const char *const why = kernel_why_not(&rank->caps, i, NULL);
+        if (kernel_row(i)->ab != ab || kernel_row(i)->c != c)
+            continue;
+        if (why == NULL)
             (void)ready(rank, i, own, &little);
+        else if (kernel_row(i)->family != TB_TRI)
+            log_line(3, "%s: infeasible: %s", kernel_row(i)->name, why);
+    }
 }
 
 struct rank_outcome rank_pair(struct rank *rank, int pair, const struct rank_limits *limits,

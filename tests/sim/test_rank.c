@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "../../src/calibrate.h"
+#include "../../src/conf.h"
 #include "../../src/device.h"
 #include "../../src/plan.h"
 #include "../../src/run.h"
@@ -73,6 +74,33 @@ Test(rank, what_is_faster_is_saved_and_then_taken)
     const struct sim_counts counts = sim_counts();
     cr_assert(counts.launches > 0 && counts.allocs == 0 && counts.pins == 0 && counts.lanes == 0);
     tb_dev()->close();
+}
+
+/* Who wants it hears of every candidate, and of why it is saved or not. */
+Test(rank, the_log_tells_of_every_candidate)
+{
+    char path[] = "/tmp/test_rank.XXXXXX";
+    static char text[1 << 20];
+    close(mkstemp(path));
+    setenv("TILEBLAS_VERBOSE", "3", 1);
+    setenv("TILEBLAS_LOG", path, 1);
+    (void)conf_get();
+    device_up("f64_dmma_64x64", "400000000");
+    rank_some(shape_pair(TB_F64, TB_F64), 3e7);
+    caps.smem_block = 48 << 10; /* a device with less */
+    rank_some(shape_pair(TB_F64, TB_F64), 3e7);
+    tb_dev()->close();
+    FILE *const file = fopen(path, "r");
+    cr_assert_not_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    unlink(path);
+    cr_expect_not_null(strstr(text, "class small:64:1024, NN, time over that of the estimate's"));
+    cr_expect_not_null(strstr(text, ": saved\n"));
+    cr_expect_not_null(strstr(text, ": the estimate takes it\n"));
+    cr_expect_not_null(strstr(text, ": not clearly faster\n"));
+    cr_expect_not_null(
+        strstr(text, "f64_dmma_128x128_nn: infeasible: more shared memory than a block may have"));
 }
 
 Test(rank, a_large_tile_wins_where_the_estimate_took_a_small_one)

@@ -307,7 +307,7 @@ int rank_judge(const struct rank_times *times, double *gain)
     for (int i = 0; i < times->count; i++) {
         double worst;
         const double mean = mean_ratio(times, i, &worst);
-        if (worst <= RANK_LOSS && mean <= *gain) {
+        if (worst <= RANK_LOSS && (best < 0 ? mean <= *gain : mean < *gain)) {
             best = i;
             *gain = mean;
         }
@@ -420,7 +420,9 @@ static bool wins_again(struct rank *rank, const struct rank_times *times, int be
         time_sample(rank, &two, s, &x, ROUNDS_AGAIN);
         level(&two, s);
     }
-    return rank_judge(&two, gain) == same;
+    double worst;
+    *gain = mean_ratio(&two, same, &worst);
+    return worst <= RANK_LOSS && *gain <= TB_TUNED_GAIN;
 }
 
 static double rate_of(const struct rank_times *times, int i, int class, enum tb_type ab)

@@ -64,4 +64,4 @@ tests_sim_test_rank_CFLAGS = $(test_cflags)
 tests_sim_test_rank_LDADD = $(sim_libs) $(CRITERION_LIBS)
 endif
 EXTRA_DIST += tests/sim/pointers.sh tests/sim/verify.sh tests/sim/trace.sh tests/sim/timeline.py \
-	tests/sim/test_exec.c tests/sim/test_detectors.c tests/sim/test_level3.c $(sim_support)
+	tests/sim/test_exec.c tests/sim/test_detectors.c tests/sim/test_level3.c tests/sim/test_rank.c $(sim_support)

@@ -13,10 +13,6 @@
 
 namespace tb {
 
-// Tiles of C are taken in bands of this many tile rows, so that blocks that run at the same time share
-// lines of A and B in the L2 cache.
-constexpr int64_t BAND = 16;
-
 struct tile_place {
     int64_t item, i0, j0;
 };
@@ -25,7 +21,7 @@ struct tile_place {
 __device__ inline tile_place place_tile(int64_t t, const tb_gemm_params &p, int64_t bm, int64_t bn)
 {
     const int64_t rows = (p.m + bm - 1) / bm, cols = (p.n + bn - 1) / bn;
-    const tb_order64_place at = tb_order64(t, rows, cols, BAND);
+    const tb_order64_place at = tb_order64(t, rows, cols, p.band > 0 ? p.band : TB_ORDER_BAND);
     return {at.item, at.row * bm, at.col * bn};
 }
 

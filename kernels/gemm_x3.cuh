@@ -8,6 +8,7 @@
 
 #include "elem.cuh"
 #include "kparams.h"
+#include "order.h"
 #include "ptx.cuh"
 #include "smem.h"
 #include "x3.h"
@@ -299,7 +300,6 @@ template <int PLANES, int PAIR, int LEAVE = TB_X3_LEAVE> struct gemm_x3 {
     static constexpr int ACC = 64; // sums of a thread: 64 columns of C by 128 rows in a warpgroup
     static constexpr int EVERY = TB_X3_FOLD / TB_X3_STEP;
     static constexpr int TOP = PLANES == 2 ? TB_X3_TOP_F16 : TB_X3_TOP_BF16;
-    static constexpr int BAND = 16; // tile rows taken together, one column after the other
     static constexpr uint32_t PATH = PLANES == 2 ? TB_X3_F16 : TB_X3_BF16;
     using E = typename planes<PLANES>::type;
     static_assert(BARS_AT + STAGES * 16 == TB_X3_BYTES(PLANES), "");
@@ -311,13 +311,8 @@ template <int PLANES, int PAIR, int LEAVE = TB_X3_LEAVE> struct gemm_x3 {
     static __device__ place find(const tb_gemm_params &p, uint32_t t, uint32_t rank)
     {
         const uint32_t rows = (uint32_t)((p.m + BM - 1) / BM), cols = (uint32_t)((p.n + BN * PAIR - 1) / (BN * PAIR));
-        const uint32_t item = t / (rows * cols);
-        t -= item * (rows * cols);
-        const uint32_t band = t / (BAND * cols);
-        t -= band * (BAND * cols);
-        const uint32_t left = rows - band * BAND, height = left < BAND ? left : BAND;
-        const uint32_t col = t / height;
-        return {(int)(band * BAND + t - col * height), (int)(PAIR * col + rank), (int)item};
+        const tb_order32_place at = tb_order32(t, rows, cols, p.band > 0 ? p.band : TB_ORDER_BAND);
+        return {(int)at.row, (int)(PAIR * at.col + rank), (int)at.item};
     }
 
     static __device__ uint32_t count(const tb_gemm_params &p)

@@ -25,6 +25,10 @@ enum { TB_WAY_RIGHT = 1, TB_WAY_UNIT = 2, TB_WAY_SOLVE = 4 };
 /* Flags (32 bits each) at the beginning of a workspace: blocks of a launch times warpgroups. */
 #define TB_WORK_FLAGS 4096
 
+/* What a row that fetches by the tensor copy engine asks the L2 cache for, beside the bytes it wants: the rest
+ * of so many bytes. OWN: what the row asks for by itself. */
+enum tb_khint { TB_KHINT_OWN = 0, TB_KHINT_NONE = 1, TB_KHINT_64 = 2, TB_KHINT_128 = 3, TB_KHINT_256 = 4, TB_KHINTS };
+
 /* C[i] = alpha op(A[i]) op(B[i]) + beta C[i], i < batch, column-major; leading dimensions and strides in
  * elements, addresses on the device with the alignment of one element at least. beta is never read
  * from C where beta_zero. alpha and beta: (re, im), in double for FP64 types and exactly representable in
@@ -44,6 +48,8 @@ struct tb_gemm_params {
     uint64_t guard;   /* of the launch: 0, or where a struct tb_x3_guard must say SIMT, else nothing is done */
     uint64_t work;    /* of the launch: 0, or that area, whose flags are zero: tiles are divided (sm_90) */
     int32_t uplo; /* enum tb_kuplo; m = n where it is not 0 */
+    int16_t band; /* rows of tiles of a band of the block order (order.h); 0: what the row takes by itself */
+    int16_t hint; /* enum tb_khint */
 };
 
 #endif

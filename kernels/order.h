@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+enum { TB_ORDER_BAND = 16 }; /* tile rows of a band, where nothing else is asked for */
+
 #ifdef __CUDACC__
 #define TB_ORDER_FN __host__ __device__ inline
 #else

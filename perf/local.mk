@@ -5,7 +5,7 @@ perf_cases = perf/cases/crossover.txt perf/cases/host.txt perf/cases/kernel.txt 
 	perf/cases/quick-cpu.txt perf/cases/quick-gpu.txt
 perf_scripts = perf/compare.py perf/ladder-table.py perf/report.py perf/timeline.py perf/triton-matmul.py perf/quick.sh
 
-EXTRA_PROGRAMS = perf/accuracy perf/ladder perf/sweep perf/tune
+EXTRA_PROGRAMS = perf/accuracy perf/choice perf/ladder perf/sweep perf/tune
 check_PROGRAMS += perf/bench
 perf_bench_SOURCES = perf/bench.c perf/cases.c perf/host.c perf/kernel.c perf/triton.c $(perf_common)
 perf_bench_CFLAGS = $(strict_cflags)
@@ -16,6 +16,9 @@ perf_accuracy_LDADD = libtbwhole.la -lm
 perf_tune_SOURCES = perf/tune.c perf/cases.c perf/kernel.c perf/triton.c $(perf_common)
 perf_tune_CFLAGS = $(strict_cflags)
 perf_tune_LDADD = libtbwhole.la -lm
+perf_choice_SOURCES = perf/choice.c tools/rank.c tools/rank.h
+perf_choice_CFLAGS = $(strict_cflags)
+perf_choice_LDADD = libtbwhole.la -lm
 perf_sweep_SOURCES = perf/sweep.c
 perf_sweep_CFLAGS = $(strict_cflags)
 perf_sweep_LDADD = -lm
@@ -44,7 +47,7 @@ ladder_sources = kernels/ladder/ladder.cu kernels/ladder/ladder.cuh kernels/ladd
 	kernels/ladder/stencil_1_naive.cu kernels/ladder/stencil_2_halo.cu \
 	kernels/ladder/conv_1_naive.cu kernels/ladder/conv_2_halo.cu
 
-perf_programs = perf/bench perf/accuracy perf/ladder perf/sweep perf/tune
+perf_programs = perf/bench perf/accuracy perf/choice perf/ladder perf/sweep perf/tune
 if HAVE_CUDA
 perf_fatbins = perf/limits.fatbin perf/ladder.fatbin
 CLEANFILES += $(perf_fatbins)
@@ -67,7 +70,7 @@ perf-report: perf
 	python3 $(srcdir)/perf/report.py -o perf/report.html perf/*.csv
 .PHONY: perf perf-quick perf-report
 
-CLEANFILES += perf/accuracy perf/ladder perf/sweep perf/tune perf/report.html
+CLEANFILES += perf/accuracy perf/choice perf/ladder perf/sweep perf/tune perf/report.html
 clean-perf:
 	rm -rf perf/rungs perf/quick*.csv
 .PHONY: clean-perf

@@ -24,6 +24,8 @@ enum { PATH_ROOM = 4096, SMALL = 64 << 10, LARGE = 4 << 20, ROUNDS = 3 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct tb_profile before, settled; /* written before the pointer that shows them */
+static struct tb_tuned choices;           /* with `settled` */
+static bool chosen;                       /* they hold */
 static _Atomic(const struct tb_profile *) current;
 static atomic_int cpus_known; /* 0: the CPU side is not known yet */
 
@@ -99,6 +101,11 @@ const struct tb_profile *calibrate_get(void)
     return atomic_load_explicit(&current, memory_order_acquire);
 }
 
+const struct tb_tuned *calibrate_tuned(void)
+{
+    return chosen ? &choices : NULL;
+}
+
 /* --- Files ---
  */
 
@@ -168,37 +175,78 @@ static ssize_t read_file(const char *path, char *out, size_t room)
     return (ssize_t)used;
 }
 
-/* One file into *out. False: not there, not for this machine, or not a profile. */
-static bool load(const char *path, const struct tb_profile *machine, struct tb_profile *out)
+enum { FILE_MAX = TB_PROFILE_BYTES_MAX + TB_TUNED_BYTES_MAX };
+
+/* One file into *out. The bytes of its text; 0: not there, not for this machine, or not a profile.
+ */
+static size_t load(const char *path, const struct tb_profile *machine, char *text, size_t room,
+                   struct tb_profile *out)
 {
-    char text[TB_PROFILE_BYTES_MAX + 1];
     const char *why;
     struct tb_profile found;
-    const ssize_t length = read_file(path, text, sizeof text);
+    const ssize_t length = read_file(path, text, room);
     if (length < 0)
-        return false;
+        return 0;
     if (!profile_parse(text, (size_t)length, &found, &why)) {
         log_line(0, "%s is not used as machine profile: %s", path, why);
-        return false;
+        return 0;
     }
     if (!profile_fits(&found, machine->gpu, machine->cpu_blas, machine->cpus)) {
         log_line(3, "%s is not used: it is the profile of another machine (%s, %s, %d CPUs)", path,
                  found.gpu, found.cpu_blas, found.cpus);
-        return false;
+        return 0;
     }
     log_line(3, "machine profile: %s", path);
     *out = found;
-    return true;
+    return (size_t)length;
 }
 
-static bool load_any(const struct tb_profile *machine, struct tb_profile *out)
+size_t calibrate_saved(const struct tb_profile *machine, char *text, size_t room,
+                       struct tb_profile *out)
 {
     char path[PATH_ROOM + 256];
-    for (int i = 0; i < 2; i++)
-        if (calibrate_path(i, machine->gpu, machine->cpu_blas, machine->cpus, path, sizeof path) &&
-            load(path, machine, out))
-            return true;
-    return false;
+    size_t length = 0;
+    for (int i = 0; i < 2 && length == 0; i++)
+        if (calibrate_path(i, machine->gpu, machine->cpu_blas, machine->cpus, path, sizeof path))
+            length = load(path, machine, text, room, out);
+    return length;
+}
+
+/* What was measured of kernels; whatever is wrong with it costs a line, and the rest holds. */
+static void load_choices(const char *text, size_t length, const struct tb_caps *caps)
+{
+    const char *const section = profile_kernels(text, length);
+    int bad = 0;
+    if (section == NULL)
+        return;
+    switch (tuned_parse(section, length - (size_t)(section - text), caps, &choices, &bad)) {
+    case TB_TUNED_FITS:
+        chosen = true;
+        log_line(3, "machine profile: %d measured choices of kernels", tuned_count(&choices, -1));
+        if (bad > 0)
+            log_line(0,
+                     "%d choices of kernels in the machine profile are not understood and left out",
+                     bad);
+        break;
+    case TB_TUNED_FOREIGN:
+        log_line(1,
+                 "the choices of kernels in the machine profile are of another version or device "
+                 "and left out; `tileblas tune --kernels` measures them");
+        break;
+    case TB_TUNED_SPOILED:
+        log_line(0, "the choices of kernels in the machine profile are spoiled and left out");
+        break;
+    }
+}
+
+static bool load_any(const struct tb_profile *machine, const struct tb_caps *caps)
+{
+    char *const text = malloc(FILE_MAX + 1);
+    const size_t length = text != NULL ? calibrate_saved(machine, text, FILE_MAX + 1, &settled) : 0;
+    if (length > 0)
+        load_choices(text, length, caps);
+    free(text);
+    return length > 0;
 }
 
 /* --- The link ---
@@ -299,7 +347,7 @@ void calibrate_device(const struct tb_dev_ops *dev, const struct tb_caps *caps)
     calibrate_builtin(caps, cpus, &machine);
     if (cpus > 0)
         memcpy(machine.cpu_blas, before.cpu_blas, sizeof machine.cpu_blas);
-    if (cpus == 0 || !load_any(&machine, &settled)) {
+    if (cpus == 0 || !load_any(&machine, caps)) {
         settled = machine;
         if (!calibrate_link(dev, &settled))
             log_line(3, "the link could not be measured: built-in figures");

@@ -10,6 +10,7 @@
 #include "caps.h"
 #include "dev.h"
 #include "profile.h"
+#include "tuned.h"
 
 /* Learns the CPU side, which a saved profile has to fit, from the first call that comes; before the
  * device is started. Cheap from the second on. */
@@ -24,6 +25,15 @@ void calibrate_device(const struct tb_dev_ops *dev, const struct tb_caps *caps);
 
 /* The profile to route by. Cheap; valid for ever. */
 const struct tb_profile *calibrate_get(void);
+
+/* The choices of kernels that were saved with the profile in force, for the device that
+ * calibrate_device() was called for; NULL: none. */
+const struct tb_tuned *calibrate_tuned(void);
+
+/* The text of the profile that would be taken for that machine, as it was saved; 0: none. For
+ * `tileblas tune`, which renews a part of it. */
+size_t calibrate_saved(const struct tb_profile *machine, char *text, size_t room,
+                       struct tb_profile *out);
 
 /* Measures the link into the profile; false: it could not, and nothing was changed. */
 bool calibrate_link(const struct tb_dev_ops *dev, struct tb_profile *profile);

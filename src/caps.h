@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include "call.h"
 
+struct tb_tuned; /* tuned.h */
+
 struct tb_caps {
     char name[64];  /* of the device, for people */
     int cc;         /* compute capability * 10: 90 for sm_90 */
@@ -21,6 +23,7 @@ struct tb_caps {
     bool strict;       /* asked for: sums by multiply-adds in the type they are kept in only */
     int64_t tile;      /* 0, or the side of a tile of C to force (tests on small shapes) */
     int64_t chunk;     /* 0, or bytes of a staging chunk to force (tests) */
+    const struct tb_tuned *tuned; /* choices of kernels that were measured here, or NULL */
     int order; /* 0, or the order of a plan to force (tests): 1 squares, 2 parts of k first */
 };
 

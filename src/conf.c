@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 /* Every parser: false if the text is not a value of the kind; *out is then untouched. */
 static bool parse_choice(const char *text, const char *const *words, int *out)
@@ -160,7 +161,7 @@ enum {
 };
 static char pending[ROWS][512]; /* complaints, kept until the log's own settings are known */
 static int pendings;
-static char *copies[ROWS] __attribute__((used)); /* so that none of them is lost */
+static char *copies[ROWS + 1] __attribute__((used)); /* so that none of them is lost */
 static int copied;
 
 static void keep(const char *line)
@@ -179,11 +180,26 @@ static char *lookup_copy(const char *name)
     return copies[copied++];
 }
 
+/* The file is opened later, on another thread: by then the program may be in another folder. */
+static const char *whole_path(const char *path)
+{
+    char *const folder = path[0] != '\0' && path[0] != '/' ? getcwd(NULL, 0) : NULL;
+    char *whole = NULL;
+    if (folder == NULL)
+        return path;
+    if (asprintf(&whole, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, path) < 0)
+        whole = NULL;
+    free(folder);
+    copies[ROWS] = whole;
+    return whole != NULL ? whole : path;
+}
+
 /* May begin anew: in the child of a process that forked in the middle of it. */
 static void read_once(void)
 {
     pendings = copied = 0;
     conf_parse(&the_conf, lookup_copy, keep);
+    the_conf.profile = whole_path(the_conf.profile);
     log_configure(&the_conf);
     for (int i = 0; i < pendings; i++)
         log_line(0, "%s", pending[i]);

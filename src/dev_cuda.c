@@ -783,14 +783,19 @@ static enum tb_status cuda_map(const struct tb_map *map, CUtensorMap *out)
     CUtensorMapDataType type = map->type == TB_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                : map->type == TB_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                                       : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    static const CUtensorMapL2promotion hints[TB_KHINTS] = {
+        [TB_KHINT_OWN] = CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        [TB_KHINT_NONE] = CU_TENSOR_MAP_L2_PROMOTION_NONE,
+        [TB_KHINT_64] = CU_TENSOR_MAP_L2_PROMOTION_L2_64B,
+        [TB_KHINT_128] = CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+        [TB_KHINT_256] = CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
     memset(out, 0, sizeof *out);
     if (map->bytes == 0)
         return TB_OK;
     /* A place outside of the matrix reads as zero. */
     return CU(cuTensorMapEncodeTiled, out, type, 3, (void *)(uintptr_t)map->base, map->sizes,
               map->pitches, map->box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+              CU_TENSOR_MAP_SWIZZLE_128B, hints[map->hint], CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 static enum tb_status cuda_launch_part(struct tb_lane *lane, const struct tb_part *part,
@@ -839,13 +844,16 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
     struct tb_part parts[TB_PARTS_MAX];
     CUfunction fns[TB_PARTS_MAX];
     struct tb_gemm_params by_value = *params;
-    int count = 0;
-    enum tb_status status = cuda_settle(&kernel, &by_value, parts, fns, &count);
+    int count = 0, settled = kernel;
+    enum tb_status status = cuda_settle(&settled, &by_value, parts, fns, &count);
     by_value.guard = by_value.work = 0;
+    if (settled != kernel) /* the order was meant for the tiles of the row that was asked for */
+        by_value.band = by_value.hint = 0;
     if (status == TB_OK && count > 1)
         by_value.guard = by_value.scratch;
     if (status == TB_OK && (count > 1 || parts[0].launch.scratch > 0))
-        status = cuda_fill0(lane, by_value.scratch, kernel_cleared(kernel_row(kernel), &by_value));
+        status =
+            cuda_fill0(lane, by_value.scratch, kernel_cleared(kernel_row(settled), &by_value));
     for (int i = 0; status == TB_OK && i < count; i++) {
         status = cuda_launch_part(lane, &parts[i], fns[i], &by_value);
         if (status != TB_OK && i > TB_PARTS_READING) /* a part before may have written C */

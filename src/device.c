@@ -274,6 +274,7 @@ static const char *device_bring_up(void)
         device_facts.strict = conf_get()->math == TB_MATH_STRICT;
         if (status == TB_OK) {
             calibrate_device(tb_dev(), &device_facts);
+            device_facts.tuned = calibrate_tuned();
             return NULL;
         }
     }

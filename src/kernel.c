@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "../kernels/fold.h"
+#include "../kernels/order.h"
 #include "../kernels/smem.h"
 #include "../kernels/x3.h"
+#include "tuned.h"
 
 /* Bytes of an element of the computation, and whether its sums have a second level (elem.cuh). */
 enum { BYTES_F16 = 4, BYTES_BF16 = 4, BYTES_F32 = 4, BYTES_F64 = 8, BYTES_C32 = 8, BYTES_C64 = 16 };
@@ -158,14 +160,21 @@ static double tile_count(const struct tb_kernel *row, int64_t m, int64_t n, int6
     return (double)ceil_div(m, row->bm) * (double)ceil_div(n, row->bn) * (double)batch;
 }
 
-static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
+/* Why that device cannot have the row, or never wants it; NULL: it can. */
+static const char *misfit(const struct tb_kernel *row, const struct tb_caps *caps)
 {
+    if (caps->cc < row->cc_min || caps->cc > row->cc_max)
+        return "not for this compute capability";
     /* Parts without FP64 for computing have its tensor cores too, slower than the plain way. */
     if (row->family == TB_DMMA && caps->fp64_ratio > 4)
-        return false;
+        return "FP64 is a token here";
     /* A few bytes of static shared memory come on top. */
-    return caps->cc >= row->cc_min && caps->cc <= row->cc_max &&
-           row->smem + 256 <= caps->smem_block;
+    return row->smem + 256 > caps->smem_block ? "more shared memory than a block may have" : NULL;
+}
+
+static bool fits(const struct tb_kernel *row, const struct tb_caps *caps)
+{
+    return misfit(row, caps) == NULL;
 }
 
 /* --- the estimate of time, in clocks of a multiprocessor ---
@@ -193,7 +202,7 @@ static double mads_of(const struct tb_kernel *row)
     return plain[row->ab];
 }
 
-/* A step of a plain row takes at least so long, however few blocks share the multiprocessor: its
+/* 8 of k of a plain row take at least so long, however few blocks share the multiprocessor: its
  * loads, its barrier, and what goes through shared memory for a tile whose sums have so many bytes
  * (fitted to 119 times, perf/NOTES.md). */
 #define CLOCKS_STEP(SUMS)       (930.0 + 0.01 * (SUMS))
@@ -258,7 +267,7 @@ static double estimate_simt(const struct tb_kernel *row, int sms, const struct s
     const double sums = area * (row->ab == TB_C64                        ? 16
                                 : row->ab == TB_C32 || row->ab == TB_F64 ? 8
                                                                          : 4);
-    const double least = share_of(tiles, (double)sms * row->blocks_sm) *
+    const double least = share_of(tiles, (double)sms * row->blocks_sm) * row->bk / 8 *
                          (fp64 ? CLOCKS_STEP_64(sums) : CLOCKS_STEP(sums));
     const double step = share_of(tiles, sms) * area * row->bk / mads_of(row) * 100 / row->rate;
     return CLOCKS_START + (step > least ? step : least) * ((double)ceil_div(x->k, row->bk) + 2);
@@ -495,20 +504,54 @@ static int choose(const struct tb_caps *caps, const struct tb_kernel *like, cons
     return best;
 }
 
+int kernel_estimated(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
+                     const struct tb_extent *x)
+{
+    const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
+    const struct size size = {x->m, x->n, x->k, x->batch};
+    return choose(caps, &like, &size, true, NULL, NULL);
+}
+
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch)
 {
+    const struct tb_extent x = {m, n, k, batch};
+    const int measured = tuned_choice(caps, ab, c, ta, tb, &x);
+    if (measured >= 0)
+        return measured;
     const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
-    const struct size x = {m, n, k, batch};
-    return choose(caps, &like, &x, false, NULL, NULL);
+    const struct size size = {m, n, k, batch};
+    return choose(caps, &like, &size, false, NULL, NULL);
 }
 
 int kernel_choose_alone(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
                         bool tb, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
-    const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
-    const struct size x = {m, n, k, batch};
-    return choose(caps, &like, &x, true, NULL, NULL);
+    const struct tb_extent x = {m, n, k, batch};
+    const int measured = tuned_choice(caps, ab, c, ta, tb, &x);
+    return measured >= 0 ? measured : kernel_estimated(caps, ab, c, ta, tb, &x);
+}
+
+double kernel_estimate(const struct tb_caps *caps, int row, const struct tb_extent *x)
+{
+    const struct size size = {x->m, x->n, x->k, x->batch};
+    return estimate(&rows[row], caps, &size, true);
+}
+
+const char *kernel_why_not(const struct tb_caps *caps, int row, const struct tb_extent *x)
+{
+    const struct tb_kernel *const kernel = &rows[row];
+    const char *const why = misfit(kernel, caps);
+    if (kernel->family == TB_PART || kernel->family == TB_TRI)
+        return "computes no product alone";
+    if (why != NULL)
+        return why;
+    if (caps->strict && !is_plain(kernel))
+        return "left out by TILEBLAS_MATH=strict";
+    if (x == NULL)
+        return NULL;
+    const struct size size = {x->m, x->n, x->k, x->batch};
+    return suits(kernel, caps, &size) ? NULL : "not for products of this size";
 }
 
 /* What the best row of those types does in a clock on that device: strict or not, since the rate of
@@ -527,6 +570,7 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
                          bool tb, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
     const struct size x = {m, n, k, batch};
+    const struct tb_extent extent = {m, n, k, batch};
     const int row = kernel_choose_alone(caps, ab, c, ta, tb, m, n, k, batch);
     const double sms = caps->sms > 0 ? caps->sms : 1;
     if (row < 0)
@@ -534,7 +578,8 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
     const double least =
         (double)m * (double)n * (double)k * (double)batch / sms / best_mads(caps, ab, c);
     /* The launch is a cost of its own. */
-    const double share = least / (estimate(&rows[row], caps, &x, true) - start_of(&rows[row]));
+    const double clocks = estimate(&rows[row], caps, &x, true) - start_of(&rows[row]);
+    const double share = least / (clocks * tuned_correction(caps, row, &extent));
     return share < 1 ? share : 1;
 }
 
@@ -731,9 +776,9 @@ static struct tb_map map_of(enum tb_type type, uint64_t base, int64_t lines, int
 }
 
 /* Blocks that run at the same time should cover about as many rows of C as columns. */
-static int32_t band_of(const struct tb_kernel *kernel)
+int kernel_band(const struct tb_kernel *kernel)
 {
-    return 2048 / kernel->bm;
+    return kernel->family == TB_SM90 ? 2048 / kernel->bm : TB_ORDER_BAND;
 }
 
 /* Of a narrow matrix, no more lines than it has, in whole eights (gemm_sm90.cuh, fetched). */
@@ -758,7 +803,9 @@ int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params 
     if ((p->batch == 1 || p->stride_c != 0) &&
         can_map(p->c, p->ldc, p->stride_c, p->batch, bytes_of(kernel->c)))
         maps[2] = map_of(kernel->c, p->c, p->m, p->n, p->ldc, p->stride_c, p->batch);
-    return band_of(kernel) << TB_WAY_BAND | (maps[2].bytes != 0 ? TB_WAY_C_MAP : 0);
+    maps[0].hint = maps[1].hint = p->hint;
+    const int32_t band = p->band > 0 ? p->band : kernel_band(kernel);
+    return band << TB_WAY_BAND | (maps[2].bytes != 0 ? TB_WAY_C_MAP : 0);
 }
 
 /* --- FP32 on 16-bit planes: several kernels, of which the device picks ---

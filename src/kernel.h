@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "call.h"
 #include "caps.h"
+#include "shape.h"
 #include "../kernels/kparams.h"
 
 /* The compiled images, in the order of kernels/images.def. */
@@ -75,20 +76,36 @@ struct tb_map {
     uint32_t box[3];
     enum tb_type type;
     int bytes;
+    int hint; /* enum tb_khint */
 };
 
 int kernel_count(void);
 const struct tb_kernel *kernel_row(int i);
 
-/* The row that should be fastest for C (m x n) = op(A) op(B) over k, `batch` times, on that device;
- * -1 where none fits. Never a row that asks for more shared memory than a block of the device may
- * have. */
+/* The row that should be fastest for C (m x n) = op(A) op(B) over k, `batch` times, on that device:
+ * the one that was measured for the class where caps->tuned has one that may serve (tuned.h), else
+ * the one of the least estimate; -1 where none fits. Never a row that asks for more shared memory
+ * than a block of the device may have, nor one that caps->strict leaves out. */
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
                   int64_t m, int64_t n, int64_t k, int64_t batch);
 
 /* The same for a launch that has the device for itself, and kernel_scratch() bytes of it. */
 int kernel_choose_alone(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
                         bool tb, int64_t m, int64_t n, int64_t k, int64_t batch);
+
+/* The row of the least estimate for such a launch, whatever was measured. */
+int kernel_estimated(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
+                     const struct tb_extent *x);
+
+/* That estimate, in clocks of a multiprocessor. */
+double kernel_estimate(const struct tb_caps *caps, int row, const struct tb_extent *x);
+
+/* Why the row may not serve that product on that device, in a few words; NULL: it may. x: NULL, or
+ * its size. */
+const char *kernel_why_not(const struct tb_caps *caps, int row, const struct tb_extent *x);
+
+/* Rows of tiles of a band of the block order that the row takes by itself. */
+int kernel_band(const struct tb_kernel *kernel);
 
 /* The share of the speed of a row of rate 100 on full tiles that the row of kernel_choose() should
  * reach there, 0 to 1; 0: there is none. For the router. */
@@ -144,7 +161,7 @@ const char *kernel_told(const void *area);
 
 /* The maps of A, B and C that a row of the sm_90 family takes behind the parameters, for operands
  * that it accepts; that of C is left out where C cannot have one. Returns what the launch has to
- * put into params->way. */
+ * put into params->way; params->band and params->hint go into it and into the maps. */
 int32_t kernel_maps(const struct tb_kernel *kernel, const struct tb_gemm_params *params,
                     struct tb_map maps[3]);
 

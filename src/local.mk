@@ -7,6 +7,7 @@ libtbcore_la_SOURCES = \
 	src/conf.c src/conf.h src/conf.def \
 	src/dev.h src/device.c src/device.h \
 	src/exec.c src/exec.h \
+	src/explain.c src/explain.h \
 	src/fit.c src/fit.h \
 	src/kernel.c src/kernel.h kernels/kernels.def kernels/images.def kernels/kparams.h kernels/order.h \
 	kernels/smem.h kernels/fold.h kernels/x3.h \
@@ -20,8 +21,10 @@ libtbcore_la_SOURCES = \
 	src/profile.c src/profile.h \
 	src/route.c src/route.h src/routines.def \
 	src/run.c src/run.h \
+	src/shape.c src/shape.h \
 	src/stage.c src/stage.h \
-	src/status.c src/status.h src/trace.c src/trace.h src/spans.c src/spans.h src/undone.c src/verify.c src/verify.h src/version.h \
+	src/status.c src/status.h src/trace.c src/trace.h src/spans.c src/spans.h src/tuned.c src/tuned.h src/undone.c \
+	src/verify.c src/verify.h src/version.h \
 	src/watch.c src/watch.h
 
 # The device of this build: CUDA, or none. The tests' simulated one takes its place in libtileblas-sim.so.

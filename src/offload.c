@@ -6,6 +6,7 @@
 #include "calibrate.h"
 #include "conf.h"
 #include "device.h"
+#include "explain.h"
 #include "kernel.h"
 #include "log.h"
 #include "place.h"
@@ -237,6 +238,7 @@ static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_c
         if (status != TB_OK)
             return status;
         out->kernel = kernel_row(out->plan.kernel)->name;
+        explain_kernel(caps, out->plan.kernel, &out->plan.chosen_for);
         status = exec_run(call, &out->plan, &out->undone, stats);
         if (status != TB_NO_MEMORY || out->plan.scratch_bytes == 0 || !out->undone.all ||
             out->undone.unsure)
@@ -256,6 +258,7 @@ void offload_run(const struct tb_call *asked, const struct tb_choice *choice,
     const struct tb_call *const call = &here;
     const struct tb_conf *const conf = conf_get();
     const enum tb_device_state state_before = device_state();
+    calibrate_cpu(cpu->name, pool_cpus); /* what a saved profile has to fit, before the start */
     const enum tb_device_state state = start_patiently(start_patience(choice, conf));
     const struct tb_caps *const caps = device_caps();
     *out = (struct tb_offload){.reason = reason_of_state(state)};

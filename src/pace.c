@@ -49,7 +49,7 @@ void pace_follow(struct tb_pace *self)
     for (unsigned i = 0; i < known && i < SHUNNED_MAX; i++) {
         const int cpu = atomic_load(&shunned[i]) - 1;
         if (cpu >= 0)
-            CPU_CLR(cpu, &may);
+            CPU_CLR((size_t)cpu, &may);
     }
     self->seen = known;
     if (CPU_COUNT(&may) < before && 2 * CPU_COUNT(&may) >= before)

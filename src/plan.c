@@ -12,6 +12,7 @@
 #include "kernel.h"
 #include "plan_strips.h"
 #include "profile.h"
+#include "tuned.h"
 
 enum { STEPS_MAX = 1 << 20, SLOTS_MAX = 4096, RING_MAX = 64, GROUP_MAX = 32768 };
 enum { TB_AREA_UNIT = 1024 }; /* where the area of a lane may begin */
@@ -1062,6 +1063,19 @@ static void kernel_settle_alone(const struct tb_call *call, const struct tb_caps
     plan->scratch_bytes = bytes;
 }
 
+/* What the kernel was chosen for, and how it is to go through C. */
+static void kernel_settle(const struct tb_call *call, const struct tb_caps *caps,
+                          struct tb_plan *plan, const struct sizing *size)
+{
+    plan->chosen_for =
+        (struct tb_extent){size->m, size->n, size->k, size->group * lanes_of(call, plan, size)};
+    if (plan->kernel < 0)
+        return;
+    const struct tb_block_order order = tuned_order(caps, plan->kernel, &plan->chosen_for);
+    plan->band = order.band;
+    plan->hint = order.hint;
+}
+
 /* Settles the tile, the slots and the kernel. A kernel that needs an area gives way to one that
  * does without where there is no memory for any such area. */
 static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, double memory,
@@ -1083,6 +1097,7 @@ static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, d
         if (!plan->whole && !size_stream(call, with, plan, memory, &size))
             continue;
         plan->kernel = kernel_for(call, with, plan, &size);
+        kernel_settle(call, with, plan, &size);
         plan->scratch_bytes = area_of(plan, with, plan->kernel, &size);
         if (plan->scratch_bytes == 0)
             plan->lanes = TB_PLAN_LANES;

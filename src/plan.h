@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include "call.h"
 #include "caps.h"
+#include "shape.h"
 #include "status.h"
 
 #define TB_CHUNK_BYTES ((size_t)4 << 20) /* of a staging buffer: no piece is larger */
@@ -86,10 +87,13 @@ struct tb_plan {
     size_t chunk;               /* no piece is larger */
     int32_t lanes;              /* that the tiles take in turn */
     int kernel;                 /* row of kernels.def */
+    int16_t band, hint;         /* of its launches (kparams.h) */
     bool a_shared, b_shared;    /* one matrix for the whole batch */
     bool twin;                  /* both factors are of A: B has no slots of its own */
     char uplo;                  /* 'L', 'U': only the tiles of that triangle; else 0 */
     bool on_caller;             /* small, and the device allows the caller's own thread */
+    /* The kernel was chosen for a product of that size, and so many beside each other. */
+    struct tb_extent chosen_for;
     double bytes_in, bytes_out;
     double est_ns;  /* alone, by the built-in rates: the longest of link in, device, link out */
     int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */

@@ -508,6 +508,7 @@ enum tb_status plan_strips_build(const struct tb_call *call, const struct tb_cap
     s.triangle = kernel_triangle(caps, call->ab, false);
     s.mirror = kernel_triangle(caps, call->ab, true);
     plan->lanes = TB_PLAN_LANES;
+    plan->chosen_for = (struct tb_extent){call->m, call->n, s.order, 1};
     plan->kernel =
         kernel_choose(&plain, call->ab, call->c_type, false, false, call->m, call->n, s.order, 1);
     if (s.triangle < 0 || s.mirror < 0 || plan->kernel < 0)

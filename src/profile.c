@@ -318,13 +318,23 @@ static bool next_line(struct cursor *text, struct cursor *line)
     return true;
 }
 
+const char *profile_kernels(const char *text, size_t length)
+{
+    static const char sign[] = "\nend\nkernels ";
+    const char *const found = memmem(text, length, sign, sizeof sign - 1);
+    return found != NULL ? found + sizeof "\nend\n" - 1 : NULL;
+}
+
 bool profile_parse(const char *text, size_t length, struct tb_profile *out, const char **why)
 {
     struct tb_profile profile = {.source = TB_PROFILE_SAVED};
     struct whole whole = {0};
     struct cursor rest = {text, text + length}, line;
+    const char *const kernels = profile_kernels(text, length);
     *why = "it is no profile";
-    if (length > TB_PROFILE_BYTES_MAX)
+    if (kernels != NULL)
+        rest.end = kernels;
+    if (rest.end - rest.at > TB_PROFILE_BYTES_MAX)
         return false;
     for (int i = 0; i < ITEMS;) {
         if (!next_line(&rest, &line)) {
@@ -336,14 +346,15 @@ bool profile_parse(const char *text, size_t length, struct tb_profile *out, cons
         const struct item item = item_of(i, &profile, &whole);
         if (!item_read(&item, line))
             return false;
-        if (i == ITEM_HEADER && whole.version != TB_PROFILE_VERSION) {
+        if (i == ITEM_HEADER && whole.version != TB_PROFILE_PLAIN &&
+            whole.version != TB_PROFILE_VERSION) {
             *why = "it is of another version";
             return false;
         }
         *why = "a line of it is not understood";
         i++;
     }
-    if (rest.at != rest.end) {
+    if (rest.at != rest.end || (kernels != NULL && whole.version < TB_PROFILE_VERSION)) {
         *why = "something follows its end";
         return false;
     }

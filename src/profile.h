@@ -39,7 +39,9 @@ enum tb_profile_source {
 enum { TB_STAGED = 5 };
 extern const double profile_staged_mb[TB_STAGED];
 
-enum { TB_PROFILE_VERSION = 3, TB_PROFILE_NAME = 128, TB_PROFILE_BYTES_MAX = 16384 };
+/* PLAIN: the version before, which had no measured kernels. */
+enum { TB_PROFILE_VERSION = 4, TB_PROFILE_PLAIN = 3 };
+enum { TB_PROFILE_NAME = 128, TB_PROFILE_BYTES_MAX = 16384 };
 
 /* A way over the link, in pinned memory. */
 struct tb_link {
@@ -72,10 +74,14 @@ bool profile_fits(const struct tb_profile *profile, const char *gpu, const char 
                   int cpus);
 
 /* Reads the text of a profile; `text` needs no end of string. False: not one, and `why` says so in
- * a few words; *out is then untouched. */
+ * a few words; *out is then untouched. TB_PROFILE_PLAIN is read too. */
 bool profile_parse(const char *text, size_t length, struct tb_profile *out, const char **why);
 
-/* Writes the text of a profile. The bytes, without the end of string; 0: no room. */
+/* Where measured choices of kernels (tuned.h) begin behind a profile; NULL: there are none. */
+const char *profile_kernels(const char *text, size_t length);
+
+/* Writes the text of a profile, without measured kernels. The bytes, without the end of string; 0:
+ * no room. */
 size_t profile_print(const struct tb_profile *profile, char *text, size_t room);
 
 /* A name as profiles hold it: printable, blanks folded, cut to what there is room for. */

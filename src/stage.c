@@ -276,6 +276,8 @@ struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_p
         .batch = c->items,
         .op_a = op_of(call, call->ta),
         .op_b = op_of(call, call->tb),
+        .band = plan->band,
+        .hint = plan->hint,
     };
     p.stride_a = plan->a_shared ? 0 : p.lda * cols_a;
     p.stride_b = plan->b_shared ? 0 : p.ldb * cols_b;

@@ -16,7 +16,7 @@ test_libs = libtbwhole.la $(CRITERION_LIBS) -lm
 
 if HAVE_CRITERION
 unit_tests = tests/unit/test_call tests/unit/test_conf tests/unit/test_fit tests/unit/test_kernel \
-	tests/unit/test_pace tests/unit/test_profile tests/unit/test_route tests/unit/test_x3
+	tests/unit/test_pace tests/unit/test_profile tests/unit/test_route tests/unit/test_tuned tests/unit/test_x3
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 tests_unit_test_call_CFLAGS = $(test_cflags)
@@ -33,6 +33,8 @@ tests_unit_test_profile_CFLAGS = $(test_cflags)
 tests_unit_test_profile_LDADD = $(test_libs)
 tests_unit_test_route_CFLAGS = $(test_cflags)
 tests_unit_test_route_LDADD = $(test_libs)
+tests_unit_test_tuned_CFLAGS = $(test_cflags)
+tests_unit_test_tuned_LDADD = $(test_libs)
 tests_unit_test_x3_SOURCES = tests/unit/test_x3.c tests/lib/x3_model.c tests/lib/x3_model.h
 tests_unit_test_x3_CFLAGS = $(test_cflags)
 tests_unit_test_x3_LDADD = $(test_libs)

@@ -4,7 +4,8 @@ bin_PROGRAMS += tools/tileblas
 tools_tileblas_SOURCES = \
 	tools/tileblas.c tools/machine.c tools/machine.h tools/scan.c tools/scan.h \
 	tools/binary.c tools/binary.h tools/libpath.c tools/libpath.h tools/doors.c tools/doors.h \
-	tools/library.c tools/library.h tools/report.c tools/report.h tools/tune.c tools/tune.h
+	tools/library.c tools/library.h tools/rank.c tools/rank.h tools/report.c tools/report.h \
+	tools/tune.c tools/tune.h
 tools_tileblas_CFLAGS = $(strict_cflags)
 tools_tileblas_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DTB_BINDIR='"$(bindir)"' -DTB_LIBDIR='"$(libdir)"'

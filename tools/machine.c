@@ -156,6 +156,9 @@ static void print_profile(void)
             i++;
         if (calibrate_path(i, p->gpu, p->cpu_blas, p->cpus, path, sizeof path))
             printf("profile:   %s\n", path);
+        printf("           %d measured choices of kernels%s\n",
+               calibrate_tuned() != NULL ? tuned_count(calibrate_tuned(), -1) : 0,
+               calibrate_tuned() != NULL ? "" : "; `tileblas tune --kernels` measures them");
     }
     printf("           GFLOP/s of the CPU, 1 thread / %d: s %.0f / %.0f, d %.0f / %.0f\n", p->cpus,
            p->cpu_rate[TB_F32][TB_ALONE][TB_SQUARE], p->cpu_rate[TB_F32][TB_TOGETHER][TB_SQUARE],

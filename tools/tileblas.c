@@ -40,7 +40,7 @@ static void print_usage(FILE *out)
           "       tileblas info\n"
           "       tileblas info program | library | folder\n"
           "       tileblas report [-o page.html] log | timeline ...\n"
-          "       tileblas tune [--system] [--quick]\n"
+          "       tileblas tune [--system] [--quick] [--kernels[=SECONDS]]\n"
           "       tileblas --help | --version\n",
           out);
 }
@@ -48,13 +48,15 @@ static void print_usage(FILE *out)
 static void print_help(void)
 {
     print_usage(stdout);
-    fputs("\nrun   starts the program with large level-3 BLAS calls sent to the GPU\n"
-          "info  tells what there is on this machine, or which calls of a program would be caught\n"
-          "report  writes a page about one run: what TILEBLAS_LOG or TILEBLAS_TRACE holds\n"
-          "tune  measures this machine (a minute at most) and saves what decides where calls run:\n"
-          "      for you, or with --system for everybody; --quick: a few seconds, less exact\n\n"
-          "options of run:\n",
-          stdout);
+    fputs(
+        "\nrun   starts the program with large level-3 BLAS calls sent to the GPU\n"
+        "info  tells what there is on this machine, or which calls of a program would be caught\n"
+        "report  writes a page about one run: what TILEBLAS_LOG or TILEBLAS_TRACE holds\n"
+        "tune  measures this machine (a minute at most) and saves what decides where calls run:\n"
+        "      for you, or with --system for everybody; --quick: a few seconds, less exact;\n"
+        "      --kernels: which kernel is the best for which shapes (SECONDS for each type, 6)\n\n"
+        "options of run:\n",
+        stdout);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         printf("  %s%-*s%s\n", options[i].name, 18 - (int)strlen(options[i].name),
                options[i].fallback != NULL ? "[=N]" : "=VALUE", options[i].help);
@@ -167,14 +169,25 @@ static int run(int count, char **words)
     return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
+static bool take_seconds(const char *text)
+{
+    const size_t length = strlen(text);
+    return length > 0 && length <= 2 && strspn(text, "0123456789") == length && atoi(text) > 0 &&
+           atoi(text) <= TUNE_KERNELS_MOST;
+}
+
 static int tune(int count, char **words)
 {
-    struct tune_options wanted = {false, false};
+    struct tune_options wanted = {.kernels = 0};
     for (int i = 0; i < count; i++) {
         if (strcmp(words[i], "--system") == 0)
             wanted.system = true;
         else if (strcmp(words[i], "--quick") == 0)
             wanted.quick = true;
+        else if (strcmp(words[i], "--kernels") == 0)
+            wanted.kernels = TUNE_KERNELS_SECONDS;
+        else if (strncmp(words[i], "--kernels=", 10) == 0 && take_seconds(words[i] + 10))
+            wanted.kernels = atoi(words[i] + 10);
         else {
             fprintf(stderr, "tileblas: bad option %s\n", words[i]);
             print_usage(stderr);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Measures what src/profile.h holds, with the library's own parts: the CPU BLAS it would forward
- * to, the device through the path that calls take. Decides how long that may last (a minute) and
- * where it is saved; what is not measured in time keeps its built-in figure. */
+ * to, the device through the path that calls take. Decides how long that may last (a minute, and
+ * for the kernels what is asked for) and where it is saved; what is not measured in time stands in
+ * its built-in ratio to what was. Of a profile that is there already the part that was not asked
+ * for stays. */
 #include "tune.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,11 +27,16 @@
 #include "../src/pool.h"
 #include "../src/profile.h"
 #include "../src/run.h"
+#include "../src/tuned.h"
+#include "rank.h"
 
 enum { BAR = 30, REPS_MAX = 64, PATH_ROOM = 8192 };
 
 static struct {
-    struct tb_profile profile;
+    struct tb_profile profile, old;
+    struct tb_tuned tuned;
+    bool has_tuned;
+    bool measured[TB_TYPES][TB_CREWS][TB_SHAPES];
     uint64_t start_ns;
     double budget_ns; /* of the whole */
     double each_ns;   /* of one measurement, at least */
@@ -134,25 +143,6 @@ static struct tb_call product(enum tb_type type, int64_t m, int64_t n, int64_t k
     return call;
 }
 
-/* Numbers between -1 and 1 in every type: the high byte of an element decides its size. */
-static void fill(char *to, size_t bytes, enum tb_type type)
-{
-    const size_t size = call_elem_bytes(type) / (call_is_complex(type) ? 2 : 1);
-    uint64_t state = 88172645463325252u;
-    for (size_t i = 0; i + 8 <= bytes; i += 8) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        memcpy(to + i, &state, 8);
-    }
-    for (size_t i = size - 1; i < bytes; i += size) {
-        const unsigned char sign = (unsigned char)to[i] & 0x80;
-        to[i] = (char)(sign | (type == TB_F16 ? 0x38 : 0x3f));
-        if (size > 2 || type == TB_BF16)
-            to[i - 1] = (char)((unsigned char)to[i - 1] & 0x7f);
-    }
-}
-
 static bool on_cpu(struct tb_call *call)
 {
     return fallback_call(call);
@@ -173,27 +163,82 @@ static const char letters[TB_TYPES] = {[TB_F16] = 'h', [TB_BF16] = 'b', [TB_F32]
 static const char *const shape_names[TB_SHAPES] = {"square",  "short m",       "short n",
                                                    "short k", "short m and n", "little"};
 
+static int64_t part_of(int64_t side, int part)
+{
+    return side / part > 16 ? side / part : side < 16 ? side : 16;
+}
+
+static struct tb_call part_of_shape(enum tb_type type, const struct tb_size *x, int part)
+{
+    return product(type, part_of(x->m, part), part_of(x->n, part), part_of(x->k, part));
+}
+
+/* The largest part of a shape that a CPU of that rate does four times in its share of the time. */
+static int affordable_part(enum tb_type type, const struct tb_size *x, int least, double rate)
+{
+    int part = least;
+    for (; part < 8; part *= 2) {
+        const struct tb_call call = part_of_shape(type, x, part);
+        if (4 * call_flops(&call) / rate <= tune.budget_ns / 10)
+            break;
+    }
+    return part;
+}
+
+/* A small part tells how much of the shape there is time for: a reference BLAS takes a hundred
+ * times as long as a tuned one. */
 static void measure_shape(enum tb_type type, enum tb_crew crew, enum tb_shape shape)
 {
     const struct tb_size *const x = &profile_shape[shape];
-    const int64_t part =
-        crew == TB_ALONE && shape == TB_SQUARE ? 2 : 1; /* as fast, and 8 x sooner */
-    struct tb_call call = product(type, x->m / part, x->n / part, x->k / part);
+    const int least = crew == TB_ALONE && shape == TB_SQUARE ? 2 : 1; /* as fast, and 8 x sooner */
+    struct tb_call call = part_of_shape(type, x, 8);
     progress("CPU, %cgemm, %s, %s", letters[type], crew == TB_ALONE ? "1 thread" : "all threads",
              shape_names[shape]);
+    if (!time_left() || !on_cpu(&call))
+        return;
+    const uint64_t from = log_now_ns();
+    on_cpu(&call);
+    const double little_ns = (double)(log_now_ns() - from) + 1;
+    call = part_of_shape(type, x, affordable_part(type, x, least, call_flops(&call) / little_ns));
     const double ns = time_left() ? median_ns(on_cpu, &call, 0) : 0;
-    if (ns > 0)
-        tune.profile.cpu_rate[type][crew][shape] = call_flops(&call) / ns;
+    if (ns <= 0)
+        return;
+    tune.profile.cpu_rate[type][crew][shape] = call_flops(&call) / ns;
+    tune.measured[type][crew][shape] = true;
 }
 
-/* What was not measured keeps its built-in ratio to a type that was. */
-static void scale_type(enum tb_type type, enum tb_type like, const struct tb_profile *builtin)
+/* A figure that was measured, for one that was not: of the same type and crew, of another crew, of
+ * another type; NULL: none was. */
+static const double *nearest(int type, int crew, int shape, const struct tb_profile *builtin,
+                             double *ratio)
 {
-    for (int crew = 0; crew < TB_CREWS; crew++)
-        for (int shape = 0; shape < TB_SHAPES; shape++)
-            tune.profile.cpu_rate[type][crew][shape] = builtin->cpu_rate[type][crew][shape] *
-                                                       tune.profile.cpu_rate[like][crew][shape] /
-                                                       builtin->cpu_rate[like][crew][shape];
+    int best = -1, cost = INT_MAX;
+    for (int i = 0; i < TB_TYPES * TB_CREWS * TB_SHAPES; i++) {
+        const int t = i / TB_SHAPES / TB_CREWS, c = i / TB_SHAPES % TB_CREWS, s = i % TB_SHAPES;
+        const int here = (t != type) * 4 + (c != crew) * 2 + (s != shape);
+        if (tune.measured[t][c][s] && here < cost) {
+            best = i;
+            cost = here;
+        }
+    }
+    if (best < 0)
+        return NULL;
+    const int t = best / TB_SHAPES / TB_CREWS, c = best / TB_SHAPES % TB_CREWS,
+              s = best % TB_SHAPES;
+    *ratio = builtin->cpu_rate[type][crew][shape] / builtin->cpu_rate[t][c][s];
+    return &tune.profile.cpu_rate[t][c][s];
+}
+
+static void complete_cpu(const struct tb_profile *builtin)
+{
+    for (int i = 0; i < TB_TYPES * TB_CREWS * TB_SHAPES; i++) {
+        const int t = i / TB_SHAPES / TB_CREWS, c = i / TB_SHAPES % TB_CREWS, s = i % TB_SHAPES;
+        double ratio;
+        const double *const like =
+            tune.measured[t][c][s] ? NULL : nearest(t, c, s, builtin, &ratio);
+        if (like != NULL)
+            tune.profile.cpu_rate[t][c][s] = *like * ratio;
+    }
 }
 
 static const enum tb_type types[] = {TB_F32, TB_F64, TB_C32, TB_C64, TB_F16, TB_BF16};
@@ -205,14 +250,16 @@ static void measure_cpu(void)
     const int threads = fallback_threads(), cpus = tune.profile.cpus;
     const bool settable = fallback_set_threads(threads);
     for (int t = 0; t < (tune.quick ? TYPES_QUICK : TYPES_ALL); t++) {
-        fill(tune.a, 68 << 20, types[t]);
-        fill(tune.b, 68 << 20, types[t]);
+        rank_fill(tune.a, 68 << 20, types[t]);
+        rank_fill(tune.b, 68 << 20, types[t]);
         for (int crew = 0; crew < TB_CREWS; crew++) {
             const int wanted = crew == TB_ALONE ? 1 : cpus;
             if (crew == TB_TOGETHER && cpus == 1) {
                 memcpy(tune.profile.cpu_rate[types[t]][TB_TOGETHER],
                        tune.profile.cpu_rate[types[t]][TB_ALONE],
                        sizeof tune.profile.cpu_rate[types[t]][TB_ALONE]);
+                memcpy(tune.measured[types[t]][TB_TOGETHER], tune.measured[types[t]][TB_ALONE],
+                       sizeof tune.measured[types[t]][TB_ALONE]);
                 tune.done += TB_SHAPES;
                 continue;
             }
@@ -226,56 +273,44 @@ static void measure_cpu(void)
         }
     }
     fallback_set_threads(threads);
-    if (tune.quick)
-        for (int t = TYPES_QUICK; t < TYPES_ALL; t++)
-            scale_type(types[t], types[t] == TB_C64 ? TB_F64 : TB_F32, &builtin);
+    complete_cpu(&builtin);
 }
 
 /* --- The device ---
  */
 
-/* Operands of a square product in device memory; false: no room. */
-static bool place_on_device(struct tb_call *call, size_t bytes, tb_dptr at[3])
-{
-    const struct tb_dev_ops *const dev = tb_dev();
-    const size_t block = bytes < 8 << 20 ? bytes : 8 << 20;
-    const struct tb_copy shape = {block, 1, block, block};
-    fill(tune.a, block, call->ab);
-    for (int i = 0; i < 3; i++) {
-        if (dev->alloc(bytes, &at[i]) != TB_OK)
-            return false;
-        for (size_t done = 0; i < 2 && done + block <= bytes; done += block)
-            if (dev->put((void *)(uintptr_t)(at[i] + done), tune.a, shape) != TB_OK)
-                return false;
-    }
-    call->a = (const void *)(uintptr_t)at[0];
-    call->b = (const void *)(uintptr_t)at[1];
-    call->c = (void *)(uintptr_t)at[2];
-    return true;
-}
-
-/* A kernel on a large square, operands on the device: only the call itself comes on top. */
-static void measure_kernel(const struct tb_caps *caps, enum tb_type type)
+/* A kernel on a large square, operands on the device. */
+static void measure_kernel(struct rank *rank, enum tb_type type)
 {
     const int64_t n = type == TB_F16 || type == TB_BF16 ? 8192 : type == TB_C64 ? 2048 : 4096;
-    struct tb_call call = product(type, n, n, n);
-    tb_dptr at[3] = {0, 0, 0};
+    const struct tb_extent x = {n, n, n, 1};
+    const struct tb_call call = product(type, n, n, n);
+    const int row = kernel_choose(&rank->caps, type, type, false, false, n, n, n, 1);
     progress("GPU, %cgemm", letters[type]);
-    if (place_on_device(&call, (size_t)(n * n) * call_elem_bytes(type), at)) {
-        const double ns = median_ns(on_gpu, &call, 0) - tune.profile.offload_ns;
-        const double share = kernel_efficiency(caps, type, type, false, false, n, n, n, 1);
-        if (ns > 0 && share > 0)
-            tune.profile.gpu_rate[type] = call_flops(&call) / ns / share;
-    }
-    for (int i = 0; i < 3; i++)
-        if (at[i] != 0)
-            tb_dev()->free(at[i]);
+    if (row < 0 || !time_left() || !rank_place(rank, type, type, &x))
+        return;
+    const double ns = rank_ns(rank, row, (struct tb_block_order){0, 0}, &x, 3);
+    const double share = kernel_efficiency(&rank->caps, type, type, false, false, n, n, n, 1);
+    if (ns > 0 && share > 0)
+        tune.profile.gpu_rate[type] = call_flops(&call) / ns / share;
+}
+
+static void measure_rates(const struct tb_caps *caps)
+{
+    struct rank rank;
+    if (!rank_open(&rank, tb_dev(), caps))
+        return;
+    for (int t = 0; t < TYPES_ALL; t++)
+        measure_kernel(&rank, types[t]);
+    rank_close(&rank);
 }
 
 /* A call that mostly moves `bytes` one way: what that takes, or 0. */
 static double moving_ns(double bytes, bool out)
 {
     int64_t side = 16;
+    if (!time_left())
+        return 0;
     while ((double)((side + 16) * (side + 16) * 4) <= bytes)
         side += 16;
     struct tb_call call = out ? product(TB_F32, side, side, 4) : product(TB_F32, side, 16, side);
@@ -307,8 +342,8 @@ static void measure_link(void)
 static void measure_gpu(const struct tb_caps *caps, double start_ns)
 {
     struct tb_call first = product(TB_F32, 512, 512, 512);
-    fill(tune.a, tune.bytes, TB_F32);
-    fill(tune.b, tune.bytes, TB_F32);
+    rank_fill(tune.a, tune.bytes, TB_F32);
+    rank_fill(tune.b, tune.bytes, TB_F32);
     progress("GPU, start");
     const uint64_t from = log_now_ns();
     on_gpu(&first); /* threads, pinned memory, the kernels' image */
@@ -316,8 +351,52 @@ static void measure_gpu(const struct tb_caps *caps, double start_ns)
     if (start_ns > tune.profile.start_ns) /* a start from a cold disk takes as long as it takes */
         tune.profile.start_ns = start_ns;
     measure_link();
-    for (int t = 0; t < TYPES_ALL; t++)
-        measure_kernel(caps, types[t]);
+    measure_rates(caps);
+}
+
+/* --- The kernels ---
+ */
+
+static const char *pair_name(int pair)
+{
+    static const char *const names[TB_PAIRS] = {"sgemm", "dgemm",  "cgemm", "zgemm",
+                                                "hgemm", "shgemm", "bgemm", "sbgemm"};
+    return names[pair];
+}
+
+static void tell_class(int pair, int class, void *unused)
+{
+    char name[TB_CLASS_NAME];
+    (void)unused;
+    shape_class_name(class, name);
+    progress("kernels, %s, %s", pair_name(pair), name);
+}
+
+/* False: the device does not work. */
+static bool measure_kernels(const struct tb_caps *caps, int seconds)
+{
+    static struct rank_outcome outcome[TB_PAIRS];
+    const struct rank_limits limits = {
+        .seconds = seconds, .multiplies = HUGE_VAL, .tell = tell_class};
+    struct rank rank;
+    if (!rank_open(&rank, tb_dev(), caps))
+        return false;
+    for (int pair = 0; pair < TB_PAIRS; pair++)
+        outcome[pair] = rank_pair(&rank, pair, &limits, &tune.tuned);
+    rank_close(&rank);
+    progress_end();
+    for (int pair = 0; pair < TB_PAIRS; pair++) {
+        const struct rank_outcome *const x = &outcome[pair];
+        printf("%-10s %d of %d classes and layouts measured in %.1f s", pair_name(pair),
+               x->measured, x->classes, x->seconds);
+        if (x->kept > 0)
+            printf("; another kernel or order than the estimate's in %d, %.0f%% of its time",
+                   x->kept, 100 * x->gain);
+        else if (x->measured > 0)
+            printf("; the estimate's kernels are the best");
+        printf("%s\n", x->measured < x->classes ? "; the others keep the estimate" : "");
+    }
+    return true;
 }
 
 /* --- Saving ---
@@ -408,10 +487,12 @@ static bool find_place(bool system, char path[PATH_ROOM])
     return false;
 }
 
-static int save(const char *path)
+static int save(const char *path, const struct tb_caps *caps)
 {
-    char text[TB_PROFILE_BYTES_MAX];
-    const size_t length = profile_print(&tune.profile, text, sizeof text);
+    static char text[TB_PROFILE_BYTES_MAX + TB_TUNED_BYTES_MAX];
+    size_t length = profile_print(&tune.profile, text, TB_PROFILE_BYTES_MAX);
+    if (length > 0 && tune.has_tuned)
+        length += tuned_print(&tune.tuned, caps, text + length, sizeof text - length);
     if (length == 0 || !may_replace(path) || !write_file(path, text, length)) {
         fprintf(stderr, "tileblas: %s cannot be written: %s\n", path, strerror(errno));
         return 1;
@@ -423,7 +504,7 @@ static int save(const char *path)
 /* --- The whole ---
  */
 
-static void report(const struct tb_caps *caps)
+static void report(void)
 {
     const struct tb_profile *const p = &tune.profile;
     printf("CPU BLAS:  %s, %d CPUs\n", p->cpu_blas, p->cpus);
@@ -431,10 +512,6 @@ static void report(const struct tb_caps *caps)
            (long long)profile_shape[TB_SQUARE].m, p->cpu_rate[TB_F32][TB_ALONE][TB_SQUARE],
            p->cpu_rate[TB_F32][TB_TOGETHER][TB_SQUARE], p->cpu_rate[TB_F64][TB_ALONE][TB_SQUARE],
            p->cpu_rate[TB_F64][TB_TOGETHER][TB_SQUARE]);
-    if (caps == NULL) {
-        printf("GPU:       none (%s): only the CPU was measured\n", device_why_not());
-        return;
-    }
     const double mb = profile_staged_mb[TB_STAGED - 1] * 1e6;
     printf("GPU:       %s: %.0f us a call, link %.1f GB/s in, %.1f GB/s out (pinned %.1f, %.1f)\n",
            p->gpu, p->offload_ns * 1e-3, mb / p->staged_in[TB_STAGED - 1],
@@ -449,14 +526,15 @@ static void prepare_environment(bool system)
 {
     setenv("TILEBLAS_ROUTE", "gpu", 1);
     unsetenv("TILEBLAS_VERIFY");
+    unsetenv("TILEBLAS_MATH");
     unsetenv("TILEBLAS_TRACE");
     if (system)
         unsetenv("TILEBLAS_PROFILE");
 }
 
-static bool get_memory(bool gpu)
+static bool get_memory(void)
 {
-    tune.bytes = (size_t)(gpu ? 136 : 68) << 20; /* the largest operand of any call here */
+    tune.bytes = (size_t)136 << 20; /* the largest operand of any call here */
     tune.a = malloc(tune.bytes);
     tune.b = malloc(tune.bytes);
     tune.c = malloc(tune.bytes);
@@ -470,39 +548,97 @@ static bool get_memory(bool gpu)
     return false;
 }
 
-int tune_run(const struct tune_options *options)
+/* The part of a saved profile that stays. Returns whether the machine is known by it. */
+static bool keep_old(const struct tb_caps *caps)
 {
-    prepare_environment(options->system);
+    static char text[TB_PROFILE_BYTES_MAX + TB_TUNED_BYTES_MAX + 1];
+    struct tb_profile saved;
+    int bad;
+    const size_t length = calibrate_saved(&tune.profile, text, sizeof text, &saved);
+    const char *const section = length > 0 ? profile_kernels(text, length) : NULL;
+    if (section != NULL)
+        tune.has_tuned = tuned_parse(section, length - (size_t)(section - text), caps, &tune.tuned,
+                                     &bad) == TB_TUNED_FITS;
+    if (length > 0)
+        tune.old = saved;
+    return length > 0;
+}
+
+static bool measure_machine(const struct tb_caps *caps, double start_ns)
+{
+    if (!get_memory())
+        return false;
+    measure_gpu(caps, start_ns);
+    measure_cpu();
+    progress_end();
+    report();
+    return true;
+}
+
+static void plan_time(const struct tune_options *options, bool machine)
+{
     tune.quick = options->quick;
     tune.each_ns = options->quick ? 5e6 : 60e6;
     tune.budget_ns = options->quick ? 8e9 : 50e9;
     tune.start_ns = log_now_ns();
     tune.bar = isatty(STDERR_FILENO);
-    tune.total = (options->quick ? TYPES_QUICK : TYPES_ALL) * TB_CREWS * TB_SHAPES + 2 * TB_STAGED +
-                 TYPES_ALL + 5;
+    tune.total = 1;
+    if (machine)
+        tune.total += (options->quick ? TYPES_QUICK : TYPES_ALL) * TB_CREWS * TB_SHAPES +
+                      2 * TB_STAGED + TYPES_ALL + 5;
+    if (options->kernels > 0)
+        tune.total += TB_PAIRS * TB_SHAPE_CLASSES;
+}
+
+/* The device, and what there is on the CPU side; NULL, with a word on standard error: nothing can
+ * be measured that would be of use. */
+static const struct tb_caps *start(double *start_ns)
+{
     if (fallback_find("dgemm_", (const void *)(uintptr_t)tune_run, true).fn == NULL) {
         fputs("tileblas: no CPU BLAS was found: install OpenBLAS (libopenblas.so.0) or set "
               "TILEBLAS_CPU_BLAS\n",
               stderr);
-        return 1;
+        return NULL;
     }
     calibrate_cpu(fallback_name, pool_cpus);
-    progress("GPU, start");
     const uint64_t from = log_now_ns();
     const enum tb_device_state state = device_start(INT64_C(20000000000));
-    const double start_ns = (double)(log_now_ns() - from);
+    *start_ns = (double)(log_now_ns() - from);
     const struct tb_caps *const caps = state == TB_DEVICE_READY ? device_caps() : NULL;
+    if (caps == NULL)
+        fprintf(stderr,
+                "tileblas: no GPU (%s): every call runs on the CPU, with a profile or without; "
+                "nothing was measured or saved\n",
+                device_why_not());
+    return caps;
+}
+
+int tune_run(const struct tune_options *options)
+{
+    double start_ns;
+    char path[PATH_ROOM];
+    prepare_environment(options->system);
+    const struct tb_caps *const caps = start(&start_ns);
+    if (caps == NULL)
+        return 1;
     calibrate_builtin(caps, calibrate_cpus(), &tune.profile);
     memcpy(tune.profile.cpu_blas, calibrate_get()->cpu_blas, sizeof tune.profile.cpu_blas);
-    char path[PATH_ROOM];
-    if (!find_place(options->system, path) || !get_memory(caps != NULL)) {
-        progress_end();
+    if (!find_place(options->system, path))
         return 1;
+    const bool known = keep_old(caps) && options->kernels > 0;
+    plan_time(options, !known);
+    if (known)
+        tune.profile = tune.old;
+    else if (!measure_machine(caps, start_ns))
+        return 1;
+    if (options->kernels > 0) {
+        tune.has_tuned = true;
+        memset(&tune.tuned, 0, sizeof tune.tuned);
+        if (!measure_kernels(caps, options->kernels)) {
+            progress_end();
+            fputs("tileblas: the GPU does not work\n", stderr);
+            return 1;
+        }
     }
-    if (caps != NULL)
-        measure_gpu(caps, start_ns);
-    measure_cpu();
-    progress_end();
-    report(caps);
-    return save(path);
+    return save(path, caps);
 }

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "../../kernels/kparams.h"
 
 enum { FAKE_DEVICES_MAX = 16, FAKE_RANGES = 256, FAKE_NAMES = 64 };
 
@@ -40,6 +41,7 @@ static struct fake_count counts[FAKE_NAMES];
 static _Atomic int total, inside;
 static _Atomic bool initialized, torn_down;
 static bool signals_blocked;
+static _Atomic int last_band, last_hint;
 static _Atomic pid_t user; /* the process of the last call: a child inherits no calls */
 
 static long setting(const char *name, long otherwise)
@@ -137,6 +139,17 @@ int fake_cuda_calls(const char *name)
             calls = counts[i].calls;
     pthread_mutex_unlock(&lock);
     return name ? calls : total;
+}
+
+/* The band of the last launch, and what the last map asked of the L2 cache. */
+int fake_cuda_band(void)
+{
+    return last_band;
+}
+
+int fake_cuda_hint(void)
+{
+    return last_hint;
 }
 
 /* Were all signals blocked on the thread that called cuInit? */
@@ -692,6 +705,7 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, u
     FAKE_ENTER();
     if (!gx || !gy || !gz || !bx || !by || !bz || !arguments || !arguments[0])
         return leave(CUDA_ERROR_INVALID_VALUE);
+    last_band = ((const struct tb_gemm_params *)arguments[0])->band;
     return leave(CUDA_SUCCESS);
 }
 
@@ -708,6 +722,7 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction funct
         if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
             config->gridDimX % config->attrs[i].value.clusterDim.x)
             return leave(CUDA_ERROR_INVALID_VALUE);
+    last_band = ((const struct tb_gemm_params *)arguments[0])->band;
     return leave(CUDA_SUCCESS);
 }
 
@@ -721,9 +736,9 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType ty
     (void)type;
     (void)interleave;
     (void)swizzle;
-    (void)l2;
     (void)fill;
     FAKE_ENTER();
+    last_hint = (int)l2;
     bool good = map && (uintptr_t)base % 16 == 0;
     for (cuuint32_t i = 0; good && i < rank; i++)
         good = sizes[i] > 0 && sizes[i] <= UINT64_C(1) << 32 && box[i] > 0 && box[i] <= 256 &&

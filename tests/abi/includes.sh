@@ -37,11 +37,14 @@ may src/oncpu.c src/oncpu.h -- oncpu.h call.h log.h place.h fallback.h
 may src/watch.c src/watch.h -- watch.h call.h conf.h place.h trace.h verify.h
 may src/verify.c src/verify.h -- verify.h call.h
 may src/place.c src/place.h -- place.h call.h dev.h
-may src/offload.c src/offload.h -- offload.h calibrate.h call.h route.h conf.h device.h kernel.h plan.h exec.h pool.h log.h place.h
+may src/offload.c src/offload.h -- offload.h calibrate.h call.h route.h conf.h device.h kernel.h plan.h exec.h pool.h log.h place.h explain.h
 may src/route.c src/route.h -- route.h call.h caps.h conf.h profile.h
 may src/profile.c src/profile.h -- profile.h call.h caps.h
-may src/calibrate.c src/calibrate.h -- calibrate.h profile.h caps.h conf.h dev.h log.h
-may src/plan.c src/plan.h src/plan_*.c -- plan.h plan_strips.h call.h caps.h conf.h profile.h kernel.h kparams.h status.h
+may src/calibrate.c src/calibrate.h -- calibrate.h profile.h tuned.h caps.h conf.h dev.h log.h
+may src/shape.c src/shape.h -- shape.h call.h
+may src/tuned.c src/tuned.h -- tuned.h caps.h shape.h kernel.h version.h
+may src/explain.c src/explain.h -- explain.h call.h caps.h fit.h kernel.h log.h tuned.h
+may src/plan.c src/plan.h src/plan_*.c -- plan.h plan_strips.h call.h caps.h shape.h conf.h profile.h kernel.h kparams.h tuned.h status.h
 may src/call.c src/call.h -- call.h
 may src/conf.c src/conf.h -- conf.h conf.def log.h
 may src/log.c src/log.h -- log.h conf.h call.h route.h status.h
@@ -64,7 +67,7 @@ for file in src/*.[ch] src/*.def fallback/*.[ch] kernels/*.h; do
 done
 
 # Pure parts: no clocks, locks, threads or files. Printing only in plan_print.
-for file in src/call.c src/route.c src/profile.c src/plan.c src/plan_strips.c src/kernel.c src/verify.c; do
+for file in src/call.c src/route.c src/profile.c src/plan.c src/plan_strips.c src/kernel.c src/shape.c src/verify.c; do
     [ -e "$file" ] || continue
     allowed='stdbool\.h|stddef\.h|stdint\.h|string\.h|stdlib\.h|math\.h|limits\.h|float\.h'
     [ $file = src/plan.c ] && allowed="$allowed|stdio\.h"

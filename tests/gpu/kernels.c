@@ -298,6 +298,10 @@ static int unit_of(const struct tb_kernel *row)
 
 static void encode(const struct tb_map *map, CUtensorMap *out)
 {
+    static const CUtensorMapL2promotion hints[TB_KHINTS] = {
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
     const cuuint32_t ones[3] = {1, 1, 1};
     memset(out, 0, sizeof *out);
     if (map->bytes)
@@ -306,8 +310,8 @@ static void encode(const struct tb_map *map, CUtensorMap *out)
            : map->type == TB_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                   : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
            3, (void *)(uintptr_t)map->base, map->sizes, map->pitches, map->box, ones,
-           CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+           CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, hints[map->hint],
+           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 static CUstream stream(void)
@@ -428,7 +432,9 @@ static struct tb_gemm_params params_of(const struct loaded *k, const struct shap
                                    .beta = {s->beta[0], s->beta[1]},
                                    .op_a = k->row->ta + 2 * s->conj_a,
                                    .op_b = k->row->tb + 2 * s->conj_b,
-                                   .beta_zero = s->beta[0] == 0 && s->beta[1] == 0};
+                                   .beta_zero = s->beta[0] == 0 && s->beta[1] == 0,
+                                   .band = (int16_t)(pick(2) ? 0 : 1 + pick(20)),
+                                   .hint = (int16_t)pick(TB_KHINTS)};
 }
 
 static struct num scaled(const double s[2], struct num x)

@@ -5,7 +5,9 @@
  * clocks), bounds and red zones, staging buffers touched too early, leaks. It
  * fails or hangs on demand. Environment, read at open(): TILEBLAS_SIM_SEED,
  * _TILE, _CHUNK, _ORDER, _MEMORY (bytes), _INLINE (0: no calls on the caller's stack),
- * _FAIL=n[+|!], _HANG=n[+], _PLANT=skip-wait|overrun|stray|wrong. */
+ * _FAIL=n[+|!], _HANG=n[+], _PLANT=skip-wait|overrun|stray|wrong, _PACE=NAME (nothing is computed,
+ * and timers show a time of their own: a kernel takes 60 us, one whose name begins with NAME 20 us,
+ * NAME:band or NAME:hint only where it is launched with one). */
 #include "dev_sim.h"
 
 #include "../../src/kernel.h"
@@ -95,6 +97,8 @@ static struct {
     bool open, inline_calls, lost, hanging, hang_all, let_go, skip_wait, overrun, stray, wrong;
     int64_t tile, chunk;
     int order;
+    char pace[64];
+    int64_t pace_ns; /* what the timers show then */
     size_t memory;
     struct tb_caps caps; /* as open() told them */
     uint64_t random, seed;
@@ -461,6 +465,14 @@ static void run_triangle(struct tb_lane *lane, const struct op *op)
     red_check(c);
 }
 
+static bool is_fast(const struct tb_kernel *row, const struct tb_gemm_params *p)
+{
+    const char *const asks = strchr(sim.pace, ':');
+    const size_t length = asks ? (size_t)(asks - sim.pace) : strlen(sim.pace);
+    return strncmp(row->name, sim.pace, length) == 0 &&
+           (!asks || (strcmp(asks, ":band") == 0 ? p->band > 0 : p->hint > 0));
+}
+
 static void run_launch(struct tb_lane *lane, const struct op *op)
 {
     if (kernel_row(op->kernel)->family == TB_TRI) {
@@ -488,6 +500,10 @@ static void run_launch(struct tb_lane *lane, const struct op *op)
     ledger(lane, b, p.b, in_b, 0, 0, false, "kernel, B");
     ledger(lane, c, p.c, in_c, p.batch == 1 ? (size_t)p.ldc * elem_c : 0, (size_t)p.m * elem_c,
            true, "kernel, C");
+    if (sim.pace[0] != '\0') {
+        sim.pace_ns += is_fast(row, &p) ? 20000 : 60000;
+        return;
+    }
     for (int64_t i = 0; i < p.batch; i++)
         sim_gemm(row->ab, row->c, &p, host_of(a, p.a) + (size_t)(i * p.stride_a) * elem,
                  host_of(b, p.b) + (size_t)(i * p.stride_b) * elem,
@@ -553,7 +569,7 @@ static void run_head(struct tb_lane *lane)
             break;
         case OP_RECORD:
             op->mark->done = true;
-            op->mark->when = (int64_t)log_now_ns();
+            op->mark->when = sim.pace[0] ? sim.pace_ns : (int64_t)log_now_ns();
             clocks_copy(&op->mark->seen, &lane->seen);
             break;
         case OP_WAIT:
@@ -629,7 +645,7 @@ static long number(const char *name, long otherwise)
 static void read_environment(void)
 {
     const char *fail = getenv("TILEBLAS_SIM_FAIL"), *hang = getenv("TILEBLAS_SIM_HANG"),
-               *planted = getenv("TILEBLAS_SIM_PLANT");
+               *planted = getenv("TILEBLAS_SIM_PLANT"), *pace = getenv("TILEBLAS_SIM_PACE");
     sim.tile = number("TILEBLAS_SIM_TILE", 0);
     sim.chunk = number("TILEBLAS_SIM_CHUNK", 0);
     sim.order = (int)number("TILEBLAS_SIM_ORDER", 0);
@@ -639,6 +655,7 @@ static void read_environment(void)
     sim.random = sim.seed * 0x9E3779B97F4A7C15 + 0x1234567;
     sim.hang_at = number("TILEBLAS_SIM_HANG", 0);
     sim.hang_all = hang && strchr(hang, '+');
+    snprintf(sim.pace, sizeof sim.pace, "%s", pace ? pace : "");
     sim.fail = SIM_FAIL_NONE;
     if (fail && *fail) {
         sim.fail_at = sim.late = strtol(fail, NULL, 10);

@@ -14,6 +14,14 @@ libtileblas_sim_la_LDFLAGS = $(door_ldflags) -module -avoid-version -rpath /nowh
 EXTRA_libtileblas_sim_la_DEPENDENCIES = shim/preload.map
 
 sim_libs = libtbsim.la -lm
+
+# The command, on the simulated device.
+check_PROGRAMS += tests/sim/tileblas-sim
+tests_sim_tileblas_sim_SOURCES = $(tools_tileblas_SOURCES)
+tests_sim_tileblas_sim_CPPFLAGS = $(tools_tileblas_CPPFLAGS)
+tests_sim_tileblas_sim_CFLAGS = $(AM_CFLAGS)
+tests_sim_tileblas_sim_LDADD = $(sim_libs)
+
 sim_support = tests/sim/product.c tests/sim/product.h
 
 check_PROGRAMS += tests/sim/test_exec_threads tests/sim/test_pointers tests/sim/test_verify tests/sim/test_trace \
@@ -37,7 +45,7 @@ tests_sim_test_clock_SOURCES = tests/sim/test_clock.c tests/sim/clock.c tests/si
 tests_sim_test_clock_LDADD = $(sim_libs)
 
 if HAVE_CRITERION
-sim_tests = tests/unit/test_plan tests/sim/test_exec tests/sim/test_detectors tests/sim/test_level3
+sim_tests = tests/unit/test_plan tests/sim/test_exec tests/sim/test_detectors tests/sim/test_level3 tests/sim/test_rank
 check_PROGRAMS += $(sim_tests)
 TESTS += $(sim_tests)
 tests_unit_test_plan_CFLAGS = $(test_cflags)
@@ -51,6 +59,9 @@ tests_sim_test_level3_LDADD = $(sim_libs) $(CRITERION_LIBS)
 tests_sim_test_detectors_SOURCES = tests/sim/test_detectors.c $(sim_support)
 tests_sim_test_detectors_CFLAGS = $(test_cflags)
 tests_sim_test_detectors_LDADD = $(sim_libs) $(CRITERION_LIBS)
+tests_sim_test_rank_SOURCES = tests/sim/test_rank.c tools/rank.c tools/rank.h
+tests_sim_test_rank_CFLAGS = $(test_cflags)
+tests_sim_test_rank_LDADD = $(sim_libs) $(CRITERION_LIBS)
 endif
 EXTRA_DIST += tests/sim/pointers.sh tests/sim/verify.sh tests/sim/trace.sh tests/sim/timeline.py \
-	tests/sim/test_exec.c tests/sim/test_detectors.c tests/sim/test_level3.c $(sim_support)
+	tests/sim/test_exec.c tests/sim/test_detectors.c tests/sim/test_level3.c tests/sim/test_rank.c $(sim_support)

@@ -145,6 +145,14 @@ static int calls(const char *name)
     return fn ? fn(name) : 0;
 }
 
+/* Of the last launch and the last map. */
+static int told(const char *name)
+{
+    int (*fn)(void);
+    *(void **)&fn = fake_symbol(name);
+    return fn ? fn() : -1;
+}
+
 static int thread_count(void)
 {
     char line[256];
@@ -817,6 +825,7 @@ static void maps(void)
     struct tb_lane *lane;
     const int row = row_of(TB_SM90);
     check_ready("Fake GPU 0");
+    CHECK(calls("cuLaunchKernel") + calls("cuLaunchKernelEx") == 0); /* a start measures none */
     CHECK(tb_dev()->bind() == TB_OK && tb_dev()->lane_open(&lane, false) == TB_OK);
     if (row >= 0) {
         CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
@@ -828,6 +837,17 @@ static void maps(void)
         CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
         CHECK(calls("cuTensorMapEncodeTiled") == 5);
         CHECK(calls("cuLaunchKernel") + calls("cuLaunchKernelEx") == 3);
+        CHECK(told("fake_cuda_hint") == 3 /* 256 bytes */ && told("fake_cuda_band") == 0);
+        /* What was tuned for a row goes with it, and not with another. */
+        p = deep_product;
+        p.c += 2;
+        p.band = 3;
+        p.hint = TB_KHINT_128;
+        CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+        CHECK(told("fake_cuda_hint") == 2 && told("fake_cuda_band") == 3);
+        p.a += 2;
+        CHECK(tb_dev()->launch(lane, row, &p) == TB_OK);
+        CHECK(told("fake_cuda_hint") == 2 && told("fake_cuda_band") == 0);
     }
     tb_dev()->lane_close(lane);
 }

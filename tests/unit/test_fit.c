@@ -85,6 +85,32 @@ Test(fit, rows_keep_what_they_promise)
     cr_expect(checked > kernel_count());
 }
 
+/* What may be chosen on a device is what fits there by its figures. */
+Test(fit, rows_that_may_be_chosen_fit)
+{
+    static const int known[] = {75, 80, 86, 87, 89, 90, 100, 120};
+    int feasible = 0, too_large = 0;
+    for (int i = 0; i < kernel_count(); i++)
+        for (size_t j = 0; j < sizeof known / sizeof known[0]; j++) {
+            const struct tb_kernel *row = kernel_row(i);
+            const struct tb_sm *sm = fit_sm(known[j]);
+            const struct tb_caps caps = {
+                .cc = sm->cc, .sms = 100, .smem_block = sm->smem_block, .fp64_ratio = 2};
+            const struct tb_need need = {row->threads, 32, 256, row->smem};
+            const struct tb_fit fit = fit_block(sm, &need);
+            if (row->family == TB_PART || row->family == TB_TRI || sm->cc < row->cc_min ||
+                sm->cc > row->cc_max) {
+                cr_expect_not_null(kernel_why_not(&caps, i, NULL));
+                continue;
+            }
+            cr_expect_eq(kernel_why_not(&caps, i, NULL) == NULL, fit.blocks > 0, "%s on %d: %s",
+                         row->name, sm->cc, fit_bound_text(fit.bound));
+            feasible += fit.blocks > 0;
+            too_large += fit.blocks == 0;
+        }
+    cr_expect(feasible > kernel_count() && too_large > 0, "%d, %d", feasible, too_large);
+}
+
 #define CHECK_ORDER(NAME, INT)                                                                     \
     do {                                                                                           \
         unsigned char seen[2][24][24];                                                             \

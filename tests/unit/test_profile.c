@@ -99,10 +99,11 @@ Test(profile, refuses_what_is_not_one)
     static const struct {
         const char *from, *to;
     } changes[] = {
-        {"tileblas-profile 3", "tileblas-profile 4"},
-        {"tileblas-profile 3", "tileblas-profile 3 1"},
-        {"tileblas-profile 3", "tileblas-profile"},
-        {"tileblas-profile 3\n", ""},
+        {"tileblas-profile 4", "tileblas-profile 5"},
+        {"tileblas-profile 4", "tileblas-profile 2"},
+        {"tileblas-profile 4", "tileblas-profile 4 1"},
+        {"tileblas-profile 4", "tileblas-profile"},
+        {"tileblas-profile 4\n", ""},
         {"tileblas-profile", "something-else"},
         {"cpus 16", "cpus 0"},
         {"cpus 16", "cpus 99999999"},
@@ -134,6 +135,7 @@ Test(profile, refuses_what_is_not_one)
         {"\nend\n", "\n"},
         {"\nend\n", "\nend\nend\n"},
         {"\nend\n", "\nend of it\n"},
+        {"\nend\n", "\nend\nkernel of it\n"},
     };
     char text[TB_PROFILE_BYTES_MAX];
     struct tb_profile out;
@@ -147,7 +149,7 @@ Test(profile, refuses_what_is_not_one)
     cr_assert_not(parse("", 0, &out));
     /* The version is what is wrong with one of another version. */
     const char *why;
-    const size_t length = swapped("tileblas-profile 3", "tileblas-profile 7", text);
+    const size_t length = swapped("tileblas-profile 4", "tileblas-profile 7", text);
     cr_assert_not(profile_parse(text, length, &out, &why));
     cr_assert_not_null(strstr(why, "version"));
 }
@@ -161,6 +163,33 @@ Test(profile, takes_comments_blanks_and_a_last_line_without_its_end)
     cr_assert_eq(out.cpus, 16);
     length = swapped("\nend\n", "\nend", text);
     cr_assert(parse(text, length, &out));
+}
+
+/* Of the version before, which had no measured kernels. */
+Test(profile, takes_the_version_before)
+{
+    char text[TB_PROFILE_BYTES_MAX];
+    struct tb_profile out;
+    size_t length = swapped("tileblas-profile 4", "tileblas-profile 3", text);
+    cr_assert(parse(text, length, &out));
+    cr_assert_eq(out.cpus, 16);
+    cr_assert_null(profile_kernels(text, length));
+    length += (size_t)snprintf(text + length, sizeof text - length, "kernels 1\nend\n");
+    cr_assert_not(parse(text, length, &out));
+}
+
+/* What follows is not the profile's: whatever is wrong with it, the machine is known. */
+Test(profile, kernels_may_follow)
+{
+    char text[TB_PROFILE_BYTES_MAX];
+    struct tb_profile out;
+    const struct tb_profile p = sample();
+    const size_t length = profile_print(&p, text, sizeof text);
+    const size_t all =
+        length + (size_t)snprintf(text + length, sizeof text - length, "kernels any\nthing");
+    cr_assert(parse(text, all, &out));
+    cr_assert_eq(profile_kernels(text, all), text + length);
+    cr_assert_null(profile_kernels(text, length));
 }
 
 /* Cut off at every byte, and with every byte changed in a few ways: never a crash, never a number

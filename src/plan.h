@@ -136,6 +136,11 @@ double plan_device_ns(const struct tb_call *call, const struct tb_caps *caps, in
                       int64_t k, int64_t beside);
 double plan_estimate(const struct tb_plan *plan, double device);
 
+/* The largest products that symm, hemm, trmm and trsm are made of, and how many run side by side.
+ */
+void plan_strips_piece(const struct tb_call *call, int64_t *m, int64_t *n, int64_t *k,
+                       int64_t *beside);
+
 /* Bytes of a panel that cross the link. */
 double plan_panel_bytes(const struct tb_panel *range, size_t elem, size_t chunk);
 

@@ -241,6 +241,8 @@ static struct tb_gemm_params params_of_views(const struct tb_call *call, const s
         p.a = view_at(plan, &step->view[TB_A], base, &p.lda);
     if (step->action == TB_PRODUCT_OF) {
         p.b = view_at(plan, &step->view[TB_B], base, &p.ldb);
+        if (plan->scratch_bytes > 0)
+            p.scratch = base + plan_scratch_offset(plan, step->lane);
         return p;
     }
     p.uplo = (call->uplo == 'L' ? TB_KUPLO_LOWER : TB_KUPLO_UPPER) |

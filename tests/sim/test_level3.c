@@ -3,6 +3,7 @@
  * ragged shape, in tiles and with little memory, and after every fault. What a routine must not
  * read is NaN, what it must not write is compared (product.h). */
 #include "../../src/exec.h"
+#include "../../src/kernel.h"
 #include "../../src/pool.h"
 #include "dev_sim.h"
 #include "product.h"
@@ -19,7 +20,7 @@ static void device_up(const char *tile, const char *chunk, bool inline_calls)
 {
     setenv("TILEBLAS_SIM_TILE", tile, 1);
     setenv("TILEBLAS_SIM_CHUNK", chunk, 1);
-    setenv("TILEBLAS_SIM_MEMORY", "8000000", 1);
+    setenv("TILEBLAS_SIM_MEMORY", "16000000", 1);
     setenv("TILEBLAS_SIM_INLINE", inline_calls ? "1" : "0", 1);
     setenv("TILEBLAS_THREADS", "3", 1);
     cr_assert_eq(tb_dev()->open(0, &caps), TB_OK);
@@ -578,6 +579,57 @@ Test(side, in_strips_of_a_device, .timeout = 200)
         try_spec(&spec, 7 << 20);
     }
     device_down();
+}
+
+static int steps_in_planes(const struct tb_call *call, size_t memory)
+{
+    struct tb_plan plan;
+    int steps = 0;
+    cr_assert_eq(plan_build(call, &caps, memory, &plan), TB_OK);
+    for (int32_t i = 0; i < plan.count; i++) {
+        const struct tb_step *step = plan_step(&plan, i);
+        steps += step->kind == TB_COMPUTE && step->action == TB_PRODUCT_OF &&
+                 kernel_row(step->kernel)->family == TB_X3;
+    }
+    plan_free(&plan);
+    return steps;
+}
+
+/* Products between strips of single precision on 16-bit planes, in an area of each lane; and a
+ * launch of which the last kernel is refused: B is at home, so what is left is finished. */
+Test(side, single_precision_in_planes, .timeout = 200)
+{
+    static const enum tb_op ops[] = {TB_SYMM, TB_TRMM, TB_TRSM};
+    for (int i = 0; i < 6; i++) { /* the last three with a fault */
+        const char side = "LR"[i % 2];
+        const enum tb_op op = ops[i % 3];
+        const struct spec spec = {.op = op,
+                                  .ab = TB_F32,
+                                  .c = TB_F32,
+                                  .side = side,
+                                  .uplo = "LU"[i / 2 % 2],
+                                  .ta = has_diag(op) ? "NT"[i / 3] : 0,
+                                  .diag = has_diag(op) ? "NU"[i / 3] : 0,
+                                  .m = side == 'L' ? 1100 : 70,
+                                  .n = side == 'L' ? 70 : 1100,
+                                  .gap = 1,
+                                  .alpha = -2,
+                                  .beta = has_diag(op) || i == 0 ? 0 : 2,
+                                  .seed = (unsigned)i};
+        struct product p;
+        int64_t rects;
+        device_up("0", "0", false);
+        caps.sms = 132; /* of a device on which planes pay at that size */
+        product_open(&p, &spec);
+        cr_expect_gt(steps_in_planes(&p.call, 12 << 20), 0, "%s", words(&spec));
+        if (i >= 3)
+            sim_fail(SIM_FAIL_PART, 1);
+        const enum tb_status status = attempt(&p, 12 << 20, &rects);
+        cr_expect_eq(status, i >= 3 ? TB_TORN : TB_OK, "%s", words(&spec));
+        cr_expect(product_right(&p), "%s", words(&spec));
+        product_close(&p);
+        device_down();
+    }
 }
 
 static struct tb_call side_call(enum tb_op op, char uplo, int64_t n, int64_t others)

@@ -562,6 +562,55 @@ Test(plan, blocks_beside_a_triangle_go_side_by_side)
     }
 }
 
+/* Single precision beside a triangle: nearly all of the work goes to kernels that pack, each lane
+ * with an area that is large enough for every one of its launches, out of the same memory; where
+ * that is short, or sums are to be strict, others take their place. */
+Test(plan, strips_get_areas_too)
+{
+    static const enum tb_op ops[] = {TB_SYMM, TB_TRMM, TB_TRSM};
+    for (int round = 0; round < 3 * 2 * 12; round++) {
+        struct tb_caps caps = caps_of(0, 0);
+        struct tb_plan plan;
+        const size_t memory = (size_t)1 << (24 + round % 12);
+        struct tb_call call = call_of(TB_F32, TB_F32, 'N', 'N', 8192, 8192, 0);
+        double packed = 0, all = 0;
+        call.op = ops[round / 24];
+        call.side = "LR"[round / 12 % 2];
+        call.uplo = 'L';
+        call.diag = 'N';
+        caps.strict = round % 12 == 11;
+        const enum tb_status status = plan_build(&call, &caps, memory, &plan);
+        if (status != TB_OK) {
+            cr_expect_lt(memory, (size_t)1 << 25, "%zu", memory);
+            continue;
+        }
+        cr_expect_leq(plan.bytes, memory);
+        const struct tb_slots *last = &plan.slots[TB_C];
+        cr_expect_geq(plan.scratch_bytes > 0 ? plan.scratch_offset : plan.bytes,
+                      last->offset + (size_t)last->count * last->bytes);
+        for (int32_t i = 0; i < plan.count; i++) {
+            const struct tb_step *step = plan_step(&plan, i);
+            if (step->kind != TB_COMPUTE || step->action == TB_MIRROR)
+                continue;
+            const struct tb_kernel *row = kernel_row(step->kernel);
+            const struct tb_gemm_params params = {
+                .m = step->m, .n = step->n, .k = step->k, .batch = 1};
+            const double work = (double)step->m * (double)step->n * (double)step->k;
+            const size_t area = kernel_scratch(row, &params);
+            cr_assert_leq(area, plan.scratch_bytes);
+            cr_assert(area == 0 || plan_scratch_offset(&plan, step->lane) + area <= plan.bytes);
+            all += work;
+            packed += row->family == TB_X3 ? work : 0;
+        }
+        if (caps.strict)
+            cr_expect_eq(packed, 0);
+        else if (memory >= (size_t)1 << 31)
+            cr_expect_gt(packed, 0.9 * all, "%s: %g of %g", call_op_name(call.op), packed, all);
+        cr_expect_eq(kernel_row(plan.kernel)->family, packed > 0 ? TB_X3 : TB_SIMT);
+        plan_free(&plan);
+    }
+}
+
 Test(plan, refusals)
 {
     const struct tb_caps caps = caps_of(0, 0);

@@ -295,16 +295,17 @@ static void rest_of_strip(struct strips *s, int64_t i, int32_t slot)
     const struct reach rows = strip_rows(s, i), rest = strip_rest(s, i);
     if (rest.count > 0)
         product(s, slot, view_w(s, i, slot, rows.from, rest.from), s->call->ta == 'N', TB_C, rest,
-                rows, s->solves ? TB_SCALE_MINUS : TB_SCALE_ALPHA,
+                rows, s->solves ? TB_SCALE_MINUS : TB_SCALE_ONE,
                 s->solves ? TB_SCALE_ALPHA : TB_SCALE_ONE);
 }
 
 /* A triangle on the diagonal of strip i: half by half, with the product of what lies beside the two
- * between them. `fresh`: of the rows that are solved for alpha has not been applied to any yet. */
+ * between them. `fresh`: of the rows that are solved for alpha has not been applied to any yet.
+ * Those that are multiplied came with it (stage.c). */
 static void triangle_of_strip(struct strips *s, int64_t i, int32_t slot, struct reach at,
                               bool fresh)
 {
-    const uint8_t scale = s->solves && !fresh ? TB_SCALE_ONE : TB_SCALE_ALPHA;
+    const uint8_t scale = s->solves && fresh ? TB_SCALE_ALPHA : TB_SCALE_ONE;
     if (at.count <= s->sub) {
         diagonal(s, i, slot, at, scale);
         return;
@@ -318,7 +319,7 @@ static void triangle_of_strip(struct strips *s, int64_t i, int32_t slot, struct 
     else
         triangle_of_strip(s, i, slot, to, fresh);
     product(s, slot, view_w(s, i, slot, to.from, from.from), s->call->ta == 'N', TB_C, from, to,
-            s->solves ? TB_SCALE_MINUS : TB_SCALE_ALPHA,
+            s->solves ? TB_SCALE_MINUS : TB_SCALE_ONE,
             s->solves && fresh ? TB_SCALE_ALPHA : TB_SCALE_ONE);
     if (s->solves)
         triangle_of_strip(s, i, slot, to, false);

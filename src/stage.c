@@ -79,13 +79,74 @@ static struct span span_of(const struct tb_panel *range, size_t elem, const stru
     return (struct span){(size_t)from * elem, from < to ? (size_t)(to - from) * elem : 0};
 }
 
+/* B of trmm is multiplied by alpha before A, as CPU libraries do: where the product of A and B
+ * alone would over- or underflow the result is theirs. */
+static bool is_scaled(const struct tb_call *call, enum tb_operand_id which)
+{
+    double alpha[2];
+    scalar_widen(call->alpha_type, &call->alpha, alpha);
+    return call->op == TB_TRMM && which == TB_C && (alpha[0] != 1 || alpha[1] != 0);
+}
+
+static void scale_floats(float *to, const float *from, size_t count, float alpha)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = alpha * from[i];
+}
+
+static void scale_doubles(double *to, const double *from, size_t count, double alpha)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = alpha * from[i];
+}
+
+static void scale_pairs_f(float *to, const float *from, size_t count, float re, float im)
+{
+    for (size_t i = 0; i < 2 * count; i += 2) {
+        const float x = from[i], y = from[i + 1];
+        to[i] = re * x - im * y;
+        to[i + 1] = re * y + im * x;
+    }
+}
+
+static void scale_pairs(double *to, const double *from, size_t count, double re, double im)
+{
+    for (size_t i = 0; i < 2 * count; i += 2) {
+        const double x = from[i], y = from[i + 1];
+        to[i] = re * x - im * y;
+        to[i + 1] = re * y + im * x;
+    }
+}
+
+/* A real alpha scales both parts apart: it makes no NaN out of an infinity. */
+static void copy_scaled(const struct tb_call *call, void *to, const void *from, size_t bytes)
+{
+    const bool single = call->ab == TB_F32 || call->ab == TB_C32;
+    const size_t count = bytes / call_elem_bytes(call->ab);
+    double alpha[2];
+    scalar_widen(call->alpha_type, &call->alpha, alpha);
+    if (alpha[1] != 0 && single)
+        scale_pairs_f(to, from, count, (float)alpha[0], (float)alpha[1]);
+    else if (alpha[1] != 0)
+        scale_pairs(to, from, count, alpha[0], alpha[1]);
+    else if (single)
+        scale_floats(to, from, bytes / sizeof(float), (float)alpha[0]);
+    else
+        scale_doubles(to, from, bytes / sizeof(double), alpha[0]);
+}
+
 void stage_gather(const struct tb_call *call, const struct tb_panel *range,
                   enum tb_operand_id which, size_t elem, const struct tb_piece *piece, char *to)
 {
     const size_t pitch = plan_piece_pitch(elem, piece), bytes = (size_t)piece->rows * elem;
+    const bool scaled = is_scaled(call, which);
     struct host_walk walk = host_walk(call, range, which, piece);
     for (int64_t c = 0; c < piece->cols; c++, to += pitch) {
         const char *from = host_walk_next(&walk);
+        if (scaled) {
+            copy_scaled(call, to, from, bytes);
+            continue;
+        }
         if (!range->part) {
             memcpy(to, from, bytes);
             continue;
@@ -137,7 +198,7 @@ bool stage_rectangle(const struct tb_call *call, const struct tb_panel *range,
                      const void **at, struct tb_copy *shape)
 {
     const struct host_walk walk = host_walk(call, range, which, piece);
-    if (range->part || piece->cols > walk.left_in_item)
+    if (range->part || piece->cols > walk.left_in_item || is_scaled(call, which))
         return false;
     *at = walk.at;
     *shape = (struct tb_copy){.width = (size_t)piece->rows * elem,

@@ -720,6 +720,74 @@ Test(side, pages_of_the_other_triangle)
     device_down();
 }
 
+static void number_set(enum tb_type type, void *at, int64_t i, double re, double im)
+{
+    const bool pair = call_is_complex(type), single = type == TB_F32 || type == TB_C32;
+    for (int part = 0; part < (pair ? 2 : 1); part++) {
+        const double x = part ? im : re;
+        if (single)
+            ((float *)at)[pair ? 2 * i + part : i] = (float)x;
+        else
+            ((double *)at)[pair ? 2 * i + part : i] = x;
+    }
+}
+
+static double number_of(enum tb_type type, const void *at, int64_t i)
+{
+    return type == TB_F32 || type == TB_C32 ? (double)((const float *)at)[i]
+                                            : ((const double *)at)[i];
+}
+
+/* alpha comes before A: a product of A and B that is no number without it does not show, nor one
+ * that vanishes. The other way round alpha B may be infinite where the CPU's is. */
+Test(side, alpha_before_the_triangle)
+{
+    enum { ORDER = 300, OTHERS = 2 };
+    static char a[16 * ORDER * ORDER], c[16 * ORDER * OTHERS];
+    device_up("0", "0", false);
+    for (int i = 0; i < 4 * 3 * 2 * 2; i++) {
+        const enum tb_type type = types[i % 4];
+        const bool wide = type == TB_F64 || type == TB_C64, pair = call_is_complex(type);
+        const double tiny = wide ? 1e-200 : 1e-25, huge = wide ? 1e200 : 1e25;
+        const double scale[] = {wide ? 1e300 : 1e35, wide ? 1e-300 : 1e-35, wide ? 1e300 : 1e35};
+        const double of_a[] = {tiny, huge, tiny}, of_b[] = {tiny, huge, huge};
+        const int way = i / 4 % 3;
+        struct tb_call call = side_call(TB_TRMM, 'L', ORDER, OTHERS);
+        char *b = c;
+        call.ab = call.c_type = call.alpha_type = call.beta_type = type;
+        if (i / 12 % 2) {
+            call.side = 'R';
+            call.m = OTHERS;
+            call.n = ORDER;
+            call.ldc = OTHERS;
+        }
+        if (i / 24) {
+            b = sim_user_alloc(TB_HOST_PINNED, sizeof c);
+            call.where[TB_C] = TB_HOST_PINNED;
+        }
+        number_set(type, &call.alpha, 0, pair ? 0 : scale[way], scale[way]);
+        for (int e = 0; e < ORDER * ORDER; e++)
+            number_set(type, a, e, of_a[way], 0);
+        for (int e = 0; e < ORDER * OTHERS; e++)
+            number_set(type, b, e, of_b[way], 0);
+        call.a = a;
+        call.c = b;
+        must_run(&call);
+        for (int e = 0; e < ORDER * OTHERS; e++) {
+            const int at = call.side == 'L' ? e % ORDER : ORDER - 1 - e / OTHERS;
+            const double want = scale[way] * of_b[way] * of_a[way] * (at + 1);
+            const double got = number_of(type, b, pair ? 2 * e + 1 : e);
+            if (way == 2)
+                cr_assert_not(isfinite(got), "%d of %d: %g", e, i, got);
+            else
+                cr_assert_float_eq(got / want, 1, 1e-4, "%d of %d: %g, not %g", e, i, got, want);
+        }
+        if (i / 24)
+            sim_user_free(b);
+    }
+    device_down();
+}
+
 /* What a triangle does not have meets no infinity; a zero that it has makes NaN of one. */
 Test(side, infinities_and_structural_zeros)
 {

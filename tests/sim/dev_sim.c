@@ -439,6 +439,13 @@ static void plant(const struct block *c, size_t *bytes_a)
         *bytes_a += (size_t)1 << 40;
 }
 
+/* Planted: one column of the tile is not what it should be. */
+static void plant_wrong(const struct tb_gemm_params *p, char *c, size_t elem)
+{
+    if (sim.wrong)
+        memset(c + (size_t)(p->n / 2 * p->ldc) * elem, 0, (size_t)p->m * elem);
+}
+
 /* A row that works on a triangle, or completes one. */
 static void run_triangle(struct tb_lane *lane, const struct op *op)
 {
@@ -457,6 +464,7 @@ static void run_triangle(struct tb_lane *lane, const struct op *op)
     struct block *a = block_of(p.a, in_a, "kernel, A");
     ledger(lane, a, p.a, in_a, 0, 0, false, "kernel, A");
     sim_triangle(row->ab, &p, host_of(a, p.a), host_of(c, p.c));
+    plant_wrong(&p, host_of(c, p.c), elem);
     red_check(c);
 }
 
@@ -491,9 +499,7 @@ static void run_launch(struct tb_lane *lane, const struct op *op)
         sim_gemm(row->ab, row->c, &p, host_of(a, p.a) + (size_t)(i * p.stride_a) * elem,
                  host_of(b, p.b) + (size_t)(i * p.stride_b) * elem,
                  host_of(c, p.c) + (size_t)(i * p.stride_c) * elem_c);
-    /* Planted: one column of the tile is not what it should be. */
-    if (sim.wrong)
-        memset(host_of(c, p.c) + (size_t)(p.n / 2 * p.ldc) * elem_c, 0, (size_t)p.m * elem_c);
+    plant_wrong(&p, host_of(c, p.c), elem_c);
     red_check(c);
 }
 

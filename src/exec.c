@@ -64,9 +64,9 @@ struct tb_job {
     int64_t pieces, carried; /* uploads and downloads: all, and those taken up */
     enum tb_status status;   /* the first failure */
     bool begun, over, give_up, in_lingers;
-    bool undrained;      /* something of it may still go on */
-    atomic_bool torn;    /* a part of a product was asked for, and the rest refused */
-    atomic_bool touched; /* a product was asked for */
+    bool undrained;   /* something of it may still go on */
+    atomic_bool torn; /* a part of what makes a tile of a C in place was asked for, not the rest */
+    atomic_bool touched; /* something that writes to a C in place was asked for */
     pthread_cond_t told; /* the caller: begun, over, or the last section left */
     atomic_uint guard;   /* sections inside, and abandoned_bit */
     struct tb_spans spans;
@@ -754,11 +754,15 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
         const int number = server_number(self) * TB_PLAN_LANES + step->lane;
         struct tb_span *const span =
             spans_begin(&job->spans, lane, TRACE_KERNEL, number, step_name(step->kind), 0);
-        atomic_store(&job->touched, true);
+        const bool writes = job->plan.in_place[TB_C];
+        if (writes)
+            atomic_store(&job->touched, true);
         status = dev->launch(lane, stage_kernel(&job->plan, step), &params);
         spans_end(span, lane);
-        if (status == TB_TORN) /* C may have got its beta */
+        if (writes && status == TB_TORN) /* C may have got its beta */
             atomic_store(&job->torn, true);
+        else if (writes && status == TB_OK) /* one service thread: the other product comes next */
+            atomic_store(&job->torn, !step->commits);
     }
     job->state[i].launched = status == TB_OK;
     return status == TB_OK && job->state[i].awaited ? step_mark(job, i) : status;

@@ -74,7 +74,7 @@ enum tb_operand_id plan_operand(enum tb_step_kind kind)
 
 bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step)
 {
-    return step->kind == (plan->in_place[TB_C] ? TB_COMPUTE : TB_DOWNLOAD);
+    return plan->in_place[TB_C] ? step->commits : step->kind == TB_DOWNLOAD;
 }
 
 size_t plan_commit_chunk(const struct tb_plan *plan)
@@ -679,7 +679,8 @@ static void product_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int
     step->waits_on[0] = slot_a->upload;
     step->waits_on[1] = slot_b->upload;
     step->waits_on[2] = before;
-    if (plan->in_place[TB_C])
+    step->commits = plan->in_place[TB_C] && second == call_is_rank_2k(walk->call);
+    if (step->commits)
         step->piece0 = plan->pieces++;
     slot_a->user[step->lane] = index;
     slot_b->user[step->lane] = index;
@@ -978,8 +979,6 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
         plan->in_place[which] = call->where[which] == TB_DEVICE || call->where[which] == TB_MANAGED;
         resident = resident || plan->in_place[which];
     }
-    if (plan->in_place[TB_C] && call_is_rank_2k(call))
-        return TB_NO_KERNEL; /* between its two products a tile is neither old nor new */
 
     struct sizing size;
     bool panels;

@@ -62,7 +62,8 @@ struct tb_step {
     int32_t kernel;
     char trans_a, trans_b;
     uint8_t scale, beta;
-    int64_t piece0; /* download, compute of a C in place: its first piece within the plan */
+    bool commits;   /* compute: the last one of its part of a C in place */
+    int64_t piece0; /* download, and those: the first piece within the plan */
 };
 
 /* Slots of one operand: equal boxes in the workspace, each holds one panel at a time. */
@@ -148,7 +149,8 @@ double plan_panel_bytes(const struct tb_panel *range, size_t elem, size_t chunk)
 void plan_column(const struct tb_panel *range, int64_t col, int64_t *from, int64_t *to);
 
 /* Does the step bring a part of C into being where the caller wants it, and in pieces of what size?
- * A tile of a C in place is one piece, computed by one step: old or new, nothing in between. */
+ * A tile of a C in place is one piece, computed by one step: old or new, nothing in between; of a
+ * rank-2k form by two, between which it is neither. */
 bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step);
 size_t plan_commit_chunk(const struct tb_plan *plan);
 

@@ -236,7 +236,7 @@ static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_c
         out->kernel = kernel_row(out->plan.kernel)->name;
         status = exec_run(call, &out->plan, &out->undone, stats);
         if (status != TB_NO_MEMORY || out->plan.scratch_bytes == 0 || !out->undone.all ||
-            out->undone.unsure)
+            out->undone.unsure || caps == &plain)
             return status;
         offload_done(out);
     }

@@ -1061,7 +1061,8 @@ void plan_print(const struct tb_plan *plan, FILE *out)
 {
     static const char *const kinds[] = {"upload", "upload", "upload", "compute", "download"};
     static const char *const names[] = {"A", "B", "C", "C", "C"};
-    static const char *const actions[] = {"", "adds", "triangle", "mirror"};
+    static const char *const actions[] = {"",      "adds",  "triangle", "mirror",
+                                          "bring", "scale", "store"};
     fprintf(out, "tiles %lldx%lld of %lldx%lld, k %lld of %lld, groups %lld of %lld, %s\n",
             (long long)plan->tiles_m, (long long)plan->tiles_n, (long long)plan->tile_m,
             (long long)plan->tile_n, (long long)plan->tiles_k, (long long)plan->tile_k,

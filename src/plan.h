@@ -23,8 +23,18 @@ enum tb_step_kind { TB_UPLOAD_A, TB_UPLOAD_B, TB_UPLOAD_C, TB_COMPUTE, TB_DOWNLO
 enum tb_operand_id { TB_A, TB_B, TB_C, TB_OPERANDS };
 
 /* What a compute step does: the product of its panels as the call asks for it; a product of the
- * views it names; a triangle times, or solved for, a view; the missing half of a square. */
-enum tb_action { TB_PRODUCT, TB_PRODUCT_OF, TB_TRIANGLE_OF, TB_MIRROR };
+ * views it names; a triangle times, or solved for, a view; the missing half of a square. And where
+ * a matrix is on the device already: copies `range` of it into its slot; scales the slot by alpha;
+ * copies the slot to where C is. */
+enum tb_action {
+    TB_PRODUCT,
+    TB_PRODUCT_OF,
+    TB_TRIANGLE_OF,
+    TB_MIRROR,
+    TB_BRING,
+    TB_SCALE_OF,
+    TB_STORE
+};
 
 /* Factors of such steps. */
 enum { TB_SCALE_ONE, TB_SCALE_MINUS, TB_SCALE_ALPHA, TB_SCALE_BETA };
@@ -80,7 +90,8 @@ struct tb_plan {
     bool whole;    /* every byte of A and B crosses once, in growing squares */
     struct tb_slots slots[TB_OPERANDS];
     size_t elem[TB_OPERANDS];
-    bool in_place[TB_OPERANDS]; /* in device memory already: no slots, no transfers */
+    bool in_place[TB_OPERANDS]; /* in device memory already: no transfers, and no slots but beside a
+                                 * triangle, where copies go to and fro */
     size_t scratch_offset;      /* behind the slots: an area for the kernel, of each lane that */
     size_t scratch_bytes;       /* gets a tile; bytes of one, or 0 */
     size_t bytes;               /* of the workspace */

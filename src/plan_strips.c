@@ -52,6 +52,7 @@ struct strips {
     int64_t together;     /* blocks that go through the strips side by side */
     int triangle, mirror; /* kernels */
     size_t area, used;    /* bytes for the kernel: what a lane may have, and what it needs */
+    bool scales;          /* B comes from the device, and is to be scaled there */
     struct strip_slot *slot;
     struct block_slot *at; /* of C, and of B where there is one: as many */
     int64_t uses;
@@ -225,6 +226,39 @@ static void diagonal(struct strips *s, int64_t i, int32_t slot, struct reach at,
     step->kernel = s->triangle;
 }
 
+/* Brings a panel of a matrix into its slot: from the caller's memory, or within the device. */
+static struct tb_step *bring_panel(struct strips *s, enum tb_step_kind kind, int32_t slot,
+                                   const struct tb_panel *panel)
+{
+    const enum tb_operand_id which = plan_operand(kind);
+    if (!s->plan->in_place[which])
+        return add(s, kind, slot, panel);
+    struct tb_step *step = add(s, TB_COMPUTE, slot, panel);
+    step->action = TB_BRING;
+    step->lane = lane_of(s);
+    step->from_a = (uint8_t)which;
+    return step;
+}
+
+/* Multiplies the block of C that was brought last by alpha, on the same lane. */
+static void scale_block(struct strips *s, int32_t slot, const struct tb_panel *panel)
+{
+    struct tb_step *step = add(s, TB_COMPUTE, slot, panel);
+    step->action = TB_SCALE_OF;
+    step->lane = lane_of(s);
+    step->view[TB_C] = (struct tb_view){.which = TB_C, .slot = slot, .rows = panel->rows};
+    step->m = panel->rows;
+    step->n = panel->cols;
+    step->k = 1;
+    step->scale = TB_SCALE_ONE;
+    step->beta = TB_SCALE_ALPHA;
+    step->trans_a = step->trans_b = 'N';
+    struct tb_caps plain = *s->caps;
+    plain.strict = true;
+    step->kernel =
+        kernel_choose(&plain, s->call->ab, s->call->c_type, false, false, step->m, step->n, 1, 1);
+}
+
 /* Completes the diagonal block of a strip by its other half. */
 static void mirror(struct strips *s, int64_t i, int32_t slot, int32_t upload)
 {
@@ -256,7 +290,7 @@ static int32_t bring(struct strips *s, int64_t i)
     struct strip_slot *slot = &s->slot[at];
     const struct tb_panel panel = strip_panel(s, i);
     const int32_t index = s->plan->count;
-    struct tb_step *step = add(s, TB_UPLOAD_A, at, &panel);
+    struct tb_step *step = bring_panel(s, TB_UPLOAD_A, at, &panel);
     for (int lane = 0; lane < TB_PLAN_LANES; lane++)
         step->waits_on[lane] = slot->user[lane];
     *slot = (struct strip_slot){
@@ -351,12 +385,16 @@ static void block_open(struct strips *s, int64_t j)
     block->sent = -1;
     if (!s->mirrored || !scalar_is_zero(s->call->beta_type, &s->call->beta)) {
         const int32_t index = plan->count;
-        add(s, TB_UPLOAD_C, slot, &panel)->waits_on[0] = block->before;
+        bring_panel(s, TB_UPLOAD_C, slot, &panel)->waits_on[0] = block->before;
         block->before = index;
+        if (s->scales) {
+            block->before = plan->count;
+            scale_block(s, slot, &panel);
+        }
     }
     if (s->mirrored) {
         block->sent = plan->count;
-        add(s, TB_UPLOAD_B, slot, &panel)->waits_on[0] = last;
+        bring_panel(s, TB_UPLOAD_B, slot, &panel)->waits_on[0] = last;
     }
 }
 
@@ -365,12 +403,20 @@ static void block_close(struct strips *s, int64_t j)
     struct tb_plan *plan = s->plan;
     struct tb_panel panel = block_panel(s, j);
     struct block_slot *block = &s->at[j % plan->slots[TB_C].count];
+    const bool near = plan->in_place[TB_C];
     panel.by_rows = !s->left;
     block->fetched = plan->count;
-    struct tb_step *step = add(s, TB_DOWNLOAD, (int32_t)(j % plan->slots[TB_C].count), &panel);
+    struct tb_step *step =
+        add(s, near ? TB_COMPUTE : TB_DOWNLOAD, (int32_t)(j % plan->slots[TB_C].count), &panel);
     step->waits_on[0] = block->last;
     step->piece0 = plan->pieces;
-    plan->pieces += plan_pieces(&panel, plan->elem[TB_C], plan->chunk);
+    plan->pieces += plan_pieces(&panel, plan->elem[TB_C], plan_commit_chunk(plan));
+    if (near) {
+        step->action = TB_STORE;
+        step->lane = lane_of(s);
+        step->from_a = TB_C;
+        step->commits = true;
+    }
 }
 
 /* Some blocks side by side, each on a lane of its own: a strip has work for all of them as soon as
@@ -388,8 +434,8 @@ static void blocks_emit(struct strips *s, int64_t first, int64_t end)
             else
                 strip_triangular(s, i);
         }
-    for (int64_t j = first; j < end; j++)
-        block_close(s, j);
+    for (s->j = first; s->j < end; s->j++)
+        block_close(s, s->j);
 }
 
 /* --- Sizes --- */
@@ -407,6 +453,15 @@ static void areas_set(struct strips *s, size_t slots, size_t area)
     plan->scratch_offset = (slots + AREA_UNIT - 1) / AREA_UNIT * AREA_UNIT;
     plan->bytes =
         area > 0 ? plan_scratch_offset(plan, (int32_t)min64(s->blocks, TB_PLAN_LANES)) : slots;
+}
+
+/* What a lane needs: what a kernel wants, and zeros for a row and a column of a block. */
+static size_t lane_bytes(const struct strips *s, size_t area)
+{
+    const size_t elem = s->plan->elem[TB_C];
+    const int64_t block = min64(s->block, s->others);
+    const size_t zeros = s->scales ? (size_t)(s->order > block ? s->order : block) * elem : 0;
+    return area > zeros ? area : (zeros + AREA_UNIT - 1) / AREA_UNIT * AREA_UNIT;
 }
 
 /* What the largest products want: a strip beside all the rest of the triangle, or where it is
@@ -456,7 +511,7 @@ static bool cut_fits(struct strips *s, int64_t strip, int64_t block, int64_t roo
             plan->slots[which].offset = at;
             at += (size_t)plan->slots[which].count * plan->slots[which].bytes;
         }
-        areas_set(s, at, s->area);
+        areas_set(s, at, lane_bytes(s, s->area));
         if ((double)plan->bytes <= memory)
             break;
     }
@@ -521,7 +576,7 @@ static bool chunk_set(struct strips *s)
 static double steps_most(const struct strips *s)
 {
     const double subs = (double)ceil_div(min64(s->strip, s->order), s->sub);
-    return (double)s->blocks * (3 + (double)s->strips * (3 + 2 * subs));
+    return (double)s->blocks * (4 + (double)s->strips * (3 + 2 * subs));
 }
 
 static enum tb_status steps_build(struct strips *s)
@@ -543,7 +598,7 @@ static enum tb_status steps_build(struct strips *s)
         blocks_emit(s, j, min64(j + s->together, s->blocks));
     free(s->slot);
     const struct tb_slots *last = &plan->slots[TB_C];
-    areas_set(s, last->offset + (size_t)last->count * last->bytes, s->used);
+    areas_set(s, last->offset + (size_t)last->count * last->bytes, lane_bytes(s, s->used));
     struct tb_step *tight = realloc(plan->many, (size_t)plan->count * sizeof *plan->many);
     if (tight)
         plan->many = tight;
@@ -578,8 +633,11 @@ enum tb_status plan_strips_build(const struct tb_call *call, const struct tb_cap
     s.lower = s.mirrored || ((call->uplo == 'L') == (call->ta == 'N')) == s.left;
     s.flip = s.mirrored ? call->uplo == 'U' : s.left != (call->ta == 'N');
     for (int which = 0; which < TB_OPERANDS; which++)
-        if (call->where[which] == TB_DEVICE || call->where[which] == TB_MANAGED)
-            return TB_NO_KERNEL;
+        plan->in_place[which] = (which != TB_B || s.mirrored) && (call->where[which] == TB_DEVICE ||
+                                                                  call->where[which] == TB_MANAGED);
+    double alpha[2];
+    scalar_widen(call->alpha_type, &call->alpha, alpha);
+    s.scales = call->op == TB_TRMM && plan->in_place[TB_C] && (alpha[0] != 1 || alpha[1] != 0);
     plan->elem[TB_A] = plan->elem[TB_B] = plan->elem[TB_C] = call_elem_bytes(call->ab);
     s.triangle = kernel_triangle(caps, call->ab, false);
     s.mirror = kernel_triangle(caps, call->ab, true);
@@ -604,7 +662,7 @@ enum tb_status plan_strips_build(const struct tb_call *call, const struct tb_cap
     const enum tb_status status = steps_build(&s);
     if (status != TB_OK)
         return status;
-    if (plan->scratch_bytes == 0)
+    if (s.used == 0)
         s.caps = &plain;
     int64_t m, n, k, beside;
     plan_strips_piece(call, &m, &n, &k, &beside);

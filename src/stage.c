@@ -298,6 +298,13 @@ static struct tb_gemm_params params_of_views(const struct tb_call *call, const s
     scale_set(call, step->scale, p.alpha);
     scale_set(call, step->beta, p.beta);
     p.beta_zero = p.beta[0] == 0 && p.beta[1] == 0;
+    if (step->action == TB_SCALE_OF) { /* nothing times nothing, and alpha C */
+        p.alpha[0] = p.alpha[1] = 0;
+        p.a = p.b = p.scratch = base + plan_scratch_offset(plan, step->lane);
+        p.lda = step->m;
+        p.ldb = 1;
+        return p;
+    }
     if (step->action != TB_MIRROR)
         p.a = view_at(plan, &step->view[TB_A], base, &p.lda);
     if (step->action == TB_PRODUCT_OF) {
@@ -311,6 +318,26 @@ static struct tb_gemm_params params_of_views(const struct tb_call *call, const s
     p.way = (call->side == 'R' ? TB_WAY_RIGHT : 0) | (call->diag == 'U' ? TB_WAY_UNIT : 0) |
             (call->op == TB_TRSM ? TB_WAY_SOLVE : 0);
     return p;
+}
+
+void stage_within(const struct tb_call *call, const struct tb_plan *plan,
+                  const struct tb_step *step, tb_dptr base, struct stage_within *out)
+{
+    const struct tb_panel *x = &step->range;
+    const enum tb_operand_id which = (enum tb_operand_id)step->from_a;
+    const size_t elem = plan->elem[which], near = plan_pitch(x->rows, elem);
+    const size_t far = elem * (size_t)(which == TB_A   ? call->lda
+                                       : which == TB_B ? call->ldb
+                                                       : call->ldc);
+    const tb_dptr slot = base + plan_slot_offset(plan, which, step->slot);
+    const tb_dptr home = place_of(call, which, 0, x->row, x->col);
+    const bool back = step->action == TB_STORE;
+    *out = (struct stage_within){.to = back ? home : slot,
+                                 .from = back ? slot : home,
+                                 .shape = {.width = (size_t)x->rows * elem,
+                                           .rows = (size_t)x->cols,
+                                           .dst_pitch = back ? far : near,
+                                           .src_pitch = back ? near : far}};
 }
 
 struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_plan *plan,

@@ -26,4 +26,12 @@ struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_p
 /* And which row of kernels.def that is. */
 int stage_kernel(const struct tb_plan *plan, const struct tb_step *step);
 
+/* A step that copies within the device. Of a triangle all of the rectangle around it is read. */
+struct stage_within {
+    tb_dptr to, from;
+    struct tb_copy shape;
+};
+void stage_within(const struct tb_call *call, const struct tb_plan *plan,
+                  const struct tb_step *step, tb_dptr base, struct stage_within *out);
+
 #endif

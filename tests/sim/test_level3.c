@@ -485,6 +485,52 @@ Test(side, with_little_memory)
     all_sides("8", "512", 12000);
 }
 
+/* In strips and with slots that are used again; copies within the device take the place of those
+ * over the link. */
+Test(side, operands_in_other_places)
+{
+    static const enum tb_where places[] = {TB_HOST_PAGEABLE, TB_HOST_PINNED, TB_DEVICE, TB_MANAGED};
+    static const enum tb_op ops[] = {TB_SYMM, TB_HEMM, TB_TRMM, TB_TRSM};
+    device_up("8", "512", false);
+    for (unsigned seed = 0; seed < 64 * 4 * 4 * 2; seed++) {
+        const enum tb_op op = ops[seed / 64 % 4];
+        const enum tb_type type = types[op == TB_HEMM ? 2 + seed / 256 % 2 : seed / 256 % 4];
+        struct sim_counts before = sim_counts();
+        struct product p;
+        int64_t rects;
+        sim_seed(seed);
+        exec_brief_bytes = seed % 2 ? 0 : 1e9;
+        const struct spec spec = {.op = op,
+                                  .ab = type,
+                                  .c = type,
+                                  .side = "LR"[seed % 2],
+                                  .uplo = "LU"[seed / 2 % 2],
+                                  .diag = has_diag(op) ? "NU"[seed / 3 % 2] : 0,
+                                  .ta = has_diag(op) ? "NTC"[seed % 3] : 0,
+                                  .m = 1 + seed % 31,
+                                  .n = 1 + seed * 7 % 37,
+                                  .gap = seed % 2,
+                                  .alpha = seed % 7 ? -2 : 1,
+                                  .alpha_im = call_is_complex(type) && op != TB_TRSM ? seed % 4 : 0,
+                                  .beta = has_diag(op) || seed % 5 == 0 ? 0 : -1,
+                                  .nan_c = !has_diag(op) && seed % 5 == 0,
+                                  .seed = seed,
+                                  .where = {places[seed % 4],
+                                            has_diag(op) ? TB_HOST_PAGEABLE : places[seed / 4 % 4],
+                                            places[seed / 16 % 4]}};
+        product_open(&p, &spec);
+        cr_expect_eq(attempt(&p, seed < 1024 ? 1 << 20 : 16000, &rects), TB_OK, "%s", words(&spec));
+        cr_expect(product_right(&p), "%s, seed %u", words(&spec), seed);
+        product_close(&p);
+        struct sim_counts after = sim_counts();
+        if (spec.where[TB_C] >= TB_DEVICE)
+            cr_expect_eq(after.copies_out, before.copies_out);
+        if (spec.where[TB_A] >= TB_DEVICE && spec.where[TB_C] >= TB_DEVICE && has_diag(op))
+            cr_expect_eq(after.copies_in, before.copies_in);
+    }
+    device_down();
+}
+
 static void side_faults(enum tb_op op, char side, char uplo, enum tb_type type, size_t memory)
 {
     const struct spec spec = {.op = op,
@@ -533,6 +579,41 @@ Test(side_faults, trsm)
 Test(side_faults, trsm_right)
 {
     side_faults(TB_TRSM, 'R', 'U', TB_F64, 1 << 20);
+}
+
+/* On the device: what was stored is new, the rest as it was. */
+static void near_faults(enum tb_op op, char side, enum tb_where a, enum tb_where b)
+{
+    const struct spec spec = {.op = op,
+                              .ab = TB_C64,
+                              .c = TB_C64,
+                              .side = side,
+                              .uplo = 'L',
+                              .diag = has_diag(op) ? 'N' : 0,
+                              .ta = has_diag(op) ? 'C' : 0,
+                              .m = 19,
+                              .n = 23,
+                              .gap = 1,
+                              .alpha = -2,
+                              .beta = has_diag(op) ? 0 : 2,
+                              .seed = 9,
+                              .where = {a, b, TB_DEVICE}};
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
+}
+
+Test(side_faults, symm_on_the_device)
+{
+    near_faults(TB_SYMM, 'R', TB_DEVICE, TB_DEVICE);
+}
+
+Test(side_faults, trmm_on_the_device)
+{
+    near_faults(TB_TRMM, 'L', TB_HOST_PAGEABLE, TB_HOST_PAGEABLE);
+}
+
+Test(side_faults, trsm_on_the_device)
+{
+    near_faults(TB_TRSM, 'R', TB_DEVICE, TB_HOST_PAGEABLE);
 }
 
 Test(side_faults, trsm_with_little_memory)
@@ -764,7 +845,7 @@ Test(side, alpha_before_the_triangle)
     enum { ORDER = 300, OTHERS = 2 };
     static char a[16 * ORDER * ORDER], c[16 * ORDER * OTHERS];
     device_up("0", "0", false);
-    for (int i = 0; i < 4 * 3 * 2 * 2; i++) {
+    for (int i = 0; i < 4 * 3 * 2 * 3; i++) {
         const enum tb_type type = types[i % 4];
         const bool wide = type == TB_F64 || type == TB_C64, pair = call_is_complex(type);
         const double tiny = wide ? 1e-200 : 1e-25, huge = wide ? 1e200 : 1e25;
@@ -780,9 +861,9 @@ Test(side, alpha_before_the_triangle)
             call.n = ORDER;
             call.ldc = OTHERS;
         }
-        if (i / 24) {
-            b = sim_user_alloc(TB_HOST_PINNED, sizeof c);
-            call.where[TB_C] = TB_HOST_PINNED;
+        if (i / 24) { /* managed: on the device, for this purpose */
+            call.where[TB_C] = i / 24 == 1 ? TB_HOST_PINNED : TB_MANAGED;
+            b = sim_user_alloc((enum tb_where)call.where[TB_C], sizeof c);
         }
         number_set(type, &call.alpha, 0, pair ? 0 : scale[way], scale[way]);
         for (int e = 0; e < ORDER * ORDER; e++)

@@ -270,14 +270,14 @@ static void try_wrong_other(enum tb_op op, enum tb_type type, unsigned seed, enu
     free(want);
 }
 
-/* From 16 on: four of each routine, the types and flags as they come; the third of a rank-k form
- * into a C on the device. */
+/* From 16 on: four of each routine, the types and flags as they come; the third into a C on
+ * the device. */
 static void try_wrong_number(unsigned number)
 {
     static const enum tb_type real[] = {TB_F64, TB_F32, TB_C64, TB_C32};
     const enum tb_op op = ops[number / 4 % 9];
     const enum tb_type type = real[is_hermitian(op) ? 2 + number % 2 : number % 4];
-    const bool place = number % 4 == 2 && (op == TB_SYRK || op == TB_HERK || op == TB_GEMMT);
+    const bool place = number % 4 == 2;
     try_wrong_other(op, type, number + number / 4, place ? TB_DEVICE : TB_HOST_PAGEABLE);
 }
 

@@ -617,13 +617,6 @@ Test(plan, refusals)
     struct tb_plan plan;
     struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 100, 100, 100);
     cr_expect_eq(plan_build(&call, &caps, 1000, &plan), TB_NO_MEMORY);
-    call.op = TB_TRSM; /* not with an operand on the device */
-    call.side = 'L';
-    call.uplo = 'U';
-    call.where[0] = TB_DEVICE;
-    cr_expect_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_NO_KERNEL);
-    call.where[0] = TB_HOST_PAGEABLE;
-    call.op = TB_GEMM;
     call.k = 0;
     cr_expect_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_NO_KERNEL);
 }

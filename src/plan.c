@@ -350,10 +350,36 @@ static void fill_tile(const struct tb_call *call, int64_t tile, struct sizing *s
     size->n = even_tile(call->n, max64(for_n, tile));
 }
 
+/* A triangle without its smaller half: whole corners. */
+static int64_t corner_half(const struct tb_plan *plan, int64_t order)
+{
+    return ceil_div(ceil_div(order, plan->corner), 2) * plan->corner;
+}
+
+/* A triangle that is on the device with all it is made of has nothing to overlap with, but only
+ * plain kernels keep to a triangle. So it is cut in halves: the square between them is a product
+ * like any other, and what is left for the plain kernels at last are corners on the diagonal, small
+ * beside the whole. */
+static int64_t corner_of(const struct tb_call *call, const struct tb_caps *caps,
+                         const struct tb_plan *plan)
+{
+    const int64_t corner = caps->tile > 0 ? caps->tile : 512, half = call->n / 2;
+    if (!plan->uplo || !all_in_place(plan) || call->n <= corner || call->n / corner > STEPS_MAX / 8)
+        return 0;
+    const int kernel = kernel_choose(caps, call->ab, call->c_type, transposed(call->ta),
+                                     transposed(call->tb), half, half, call->k, 1);
+    const bool plain = kernel < 0 || kernel_row(kernel)->family == TB_SIMT;
+    return plain && caps->tile <= 0 ? 0 : corner; /* tests: whatever the row */
+}
+
 /* The tile a device likes: large enough to fill it, small enough that computing starts early. */
 static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
                          const struct tb_plan *plan, struct sizing *size)
 {
+    if (plan->corner > 0) {
+        size->m = size->n = corner_half(plan, call->n);
+        return;
+    }
     if (all_in_place(plan) && !call_is_triangular(call)) { /* nothing to overlap with */
         size->m = call->m;
         size->n = call->n;
@@ -762,6 +788,48 @@ static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
     walk->fetched[slot] = index;
 }
 
+/* A rectangle of C in place, by one product or the two of a rank-2k form. */
+static void corner_product(struct walk *walk, const struct tb_panel *c)
+{
+    struct tb_plan *plan = walk->plan;
+    const bool pair = call_is_rank_2k(walk->call);
+    const int64_t lanes = min64(plan->lanes, plan->tiles_m + 1); /* as many as have an area */
+    for (int second = 0; second <= pair; second++) {
+        struct tb_step *step = step_add(walk, TB_COMPUTE, 0, c);
+        step->lane = (int32_t)(walk->tile % lanes);
+        step->from_a = (uint8_t)factor_of(plan, TB_A, second);
+        step->from_b = (uint8_t)factor_of(plan, TB_B, second);
+        step->second = second;
+        step->first = !second;
+        step->k = walk->call->k;
+        step->commits = second == pair;
+        if (step->commits)
+            step->piece0 = plan->pieces++;
+    }
+    walk->tile++;
+}
+
+static void corner_emit(struct walk *walk, int64_t from, int64_t order)
+{
+    const struct tb_plan *plan = walk->plan;
+    const struct tb_panel all = {
+        .items = 1, .row = from, .rows = order, .col = from, .cols = order, .part = plan->uplo};
+    if (order <= plan->corner) {
+        corner_product(walk, &all);
+        return;
+    }
+    const int64_t half = corner_half(plan, order), rest = order - half;
+    const bool lower = plan->uplo == 'L';
+    const struct tb_panel between = {.items = 1,
+                                     .row = lower ? from + half : from,
+                                     .rows = lower ? rest : half,
+                                     .col = lower ? from : from + half,
+                                     .cols = lower ? half : rest};
+    corner_product(walk, &between);
+    corner_emit(walk, from, half);
+    corner_emit(walk, from + half, rest);
+}
+
 /* With each new panel of B the column of tiles above the diagonal, with each new panel of A the
  * row. */
 static void walk_square(struct walk *walk, int64_t x,
@@ -846,7 +914,9 @@ static enum tb_status steps_build(struct walk *walk)
     if (!plan->many)
         goto out;
     for (int64_t g = 0; g < plan->groups; g++)
-        if (plan->ahead > 0)
+        if (plan->corner > 0)
+            corner_emit(walk, 0, walk->call->n);
+        else if (plan->ahead > 0)
             walk_panels(walk);
         else if (plan->whole)
             walk_square(walk, g, tile_emit);
@@ -982,6 +1052,7 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
 
     struct sizing size;
     bool panels;
+    plan->corner = corner_of(call, caps, plan);
     if (!sizes_find(call, caps, (double)memory, plan, &size, &panels))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
@@ -998,6 +1069,8 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
     struct walk walk = {.call = call, .plan = plan};
     walk.beta = !scalar_is_zero(call->beta_type, &call->beta);
     walk.room = (int32_t)steps_most(call, &size);
+    if (plan->corner > 0) /* corners, and a square less, by two products at most */
+        walk.room = (int32_t)(4 * ceil_div(call->n, plan->corner));
     if (tile_count(call, &size) > 1 || plan->tiles_k > 1) {
         status = steps_build(&walk);
         if (status != TB_OK)

@@ -101,7 +101,8 @@ struct tb_plan {
     bool a_shared, b_shared;    /* one matrix for the whole batch */
     bool twin;                  /* both factors are of A: B has no slots of its own */
     char uplo;                  /* 'L', 'U': only the tiles of that triangle; else 0 */
-    bool on_caller;             /* small, and the device allows the caller's own thread */
+    int64_t corner; /* of a triangle in place: cut in halves down to this order; else 0 */
+    bool on_caller; /* small, and the device allows the caller's own thread */
     double bytes_in, bytes_out;
     double est_ns;  /* alone, by the built-in rates: the longest of link in, device, link out */
     int64_t pieces; /* of C, over all downloads; of a C in place, one for each tile */

@@ -394,6 +394,37 @@ Test(triangle_faults, in_place)
     countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
 }
 
+/* Nothing crosses the link: a triangle in halves, corners and squares. */
+Test(triangle_faults, in_halves)
+{
+    struct spec spec = {.op = TB_SYRK,
+                        .ab = TB_F64,
+                        .c = TB_F64,
+                        .ta = 'N',
+                        .uplo = 'L',
+                        .m = 37,
+                        .n = 37,
+                        .k = 6,
+                        .gap = 1,
+                        .alpha = -1,
+                        .beta = 2,
+                        .seed = 9,
+                        .where = {TB_DEVICE, TB_HOST_PAGEABLE, TB_DEVICE}};
+    for (int i = 0; i < 2; i++) {
+        struct tb_plan plan;
+        struct product p;
+        spec.uplo = "LU"[i];
+        device_up("8", "256", false);
+        product_open(&p, &spec);
+        cr_assert_eq(plan_build(&p.call, &caps, 1 << 20, &plan), TB_OK);
+        cr_expect_eq(plan.pieces, 9); /* five corners */
+        plan_free(&plan);
+        product_close(&p);
+        device_down();
+        countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
+    }
+}
+
 Test(triangle_faults, on_the_caller)
 {
     const struct spec spec = {.op = TB_SYR2K,

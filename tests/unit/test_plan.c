@@ -611,6 +611,49 @@ Test(plan, strips_get_areas_too)
     }
 }
 
+/* A triangle that is on the device already: every entry of it once, and nearly all by kernels that
+ * know no triangles. */
+Test(plan, triangles_in_place_are_cut_in_halves)
+{
+    static const enum tb_type types[] = {TB_F32, TB_F64, TB_C64};
+    const struct tb_caps caps = caps_of(0, 0);
+    for (int round = 0; round < 12; round++) {
+        const int64_t n = round < 6 ? 8192 : 5001;
+        struct tb_plan plan;
+        struct tb_call call = call_of(types[round % 3], types[round % 3], 'N', 'T', n, n, 3000);
+        call.op = round % 2 ? TB_SYR2K : TB_SYRK;
+        call.uplo = "LU"[round / 3 % 2];
+        call.b = call.a;
+        call.where[0] = call.where[1] = call.where[2] = TB_DEVICE;
+        cr_assert_eq(plan_build(&call, &caps, (size_t)1 << 32, &plan), TB_OK);
+        const int products = call.op == TB_SYR2K ? 2 : 1;
+        double square = 0, corner = 0;
+        int64_t commits = 0;
+        for (int32_t i = 0; i < plan.count; i++) {
+            const struct tb_step *step = plan_step(&plan, i);
+            const struct tb_panel *c = &step->range;
+            const double rows = (double)c->rows, cols = (double)c->cols;
+            cr_assert_eq(step->kind, TB_COMPUTE);
+            cr_assert_eq(step->k, 3000);
+            cr_assert_eq(step->first, i % products == 0);
+            cr_assert_eq(step->commits, i % products == products - 1);
+            cr_assert(!step->commits || step->piece0 == commits++);
+            cr_assert(c->part ? c->row == c->col && c->rows == c->cols
+                              : (call.uplo == 'L' ? c->row >= c->col + c->cols
+                                                  : c->col >= c->row + c->rows));
+            *(c->part ? &corner : &square) += c->part ? rows * (rows + 1) / 2 : rows * cols;
+            if (plan.scratch_bytes > 0)
+                cr_assert_leq(plan_scratch_offset(&plan, step->lane) + plan.scratch_bytes,
+                              plan.bytes);
+        }
+        cr_expect_eq(commits, plan.pieces);
+        cr_expect_eq(square + corner, products * (double)n * (double)(n + 1) / 2);
+        cr_expect_lt(corner, 0.12 * square);
+        cr_expect_eq(kernel_row(plan.kernel)->family, types[round % 3] == TB_F32 ? TB_X3 : TB_DMMA);
+        plan_free(&plan);
+    }
+}
+
 Test(plan, refusals)
 {
     const struct tb_caps caps = caps_of(0, 0);

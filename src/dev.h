@@ -51,6 +51,8 @@ struct tb_dev_ops {
 
     enum tb_status (*h2d)(struct tb_lane *lane, tb_dptr dst, const void *src, struct tb_copy shape);
     enum tb_status (*d2h)(struct tb_lane *lane, void *dst, tb_dptr src, struct tb_copy shape);
+    /* Within device memory, the program's own too. TB_TORN: a part of it is under way. */
+    enum tb_status (*d2d)(struct tb_lane *lane, tb_dptr dst, tb_dptr src, struct tb_copy shape);
     enum tb_status (*fill0)(struct tb_lane *lane, tb_dptr dst, size_t bytes);
     /* Runs row `kernel` of kernels.def. */
     enum tb_status (*launch)(struct tb_lane *lane, int kernel, const struct tb_gemm_params *params);

@@ -659,6 +659,38 @@ static enum tb_status cuda_d2h(struct tb_lane *lane, void *dst, tb_dptr src, str
     return CU(cuMemcpy2DAsync, &copy, cuda_stream(lane));
 }
 
+static enum tb_status cuda_d2d(struct tb_lane *lane, tb_dptr dst, tb_dptr src, struct tb_copy shape)
+{
+    if (shape.width == 0 || shape.rows == 0)
+        return TB_OK;
+    switch (cuda_copy_way(&shape)) {
+    case CUDA_AS_ONE:
+        return CU(cuMemcpyDtoDAsync, dst, src, shape.width * shape.rows, cuda_stream(lane));
+    case CUDA_BY_ROWS:
+        for (size_t i = 0; i < shape.rows; i++) {
+            const enum tb_status status =
+                CU(cuMemcpyDtoDAsync, dst + i * shape.dst_pitch, src + i * shape.src_pitch,
+                   shape.width, cuda_stream(lane));
+            if (status != TB_OK)
+                return i > 0 ? TB_TORN : status;
+        }
+        return TB_OK;
+    case CUDA_AS_RECTANGLE:
+        break;
+    }
+    const CUDA_MEMCPY2D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+        .srcDevice = src,
+        .srcPitch = shape.src_pitch,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+        .dstDevice = dst,
+        .dstPitch = shape.dst_pitch,
+        .WidthInBytes = shape.width,
+        .Height = shape.rows,
+    };
+    return CU(cuMemcpy2DAsync, &copy, cuda_stream(lane));
+}
+
 static enum tb_status cuda_fill0(struct tb_lane *lane, tb_dptr dst, size_t bytes)
 {
     return bytes ? CU(cuMemsetD8Async, dst, 0, bytes, cuda_stream(lane)) : TB_OK;
@@ -883,6 +915,7 @@ const struct tb_dev_ops *tb_dev(void)
         .event_close = cuda_event_close,
         .h2d = cuda_h2d,
         .d2h = cuda_d2h,
+        .d2d = cuda_d2d,
         .fill0 = cuda_fill0,
         .launch = cuda_launch,
         .record = cuda_record,

@@ -65,9 +65,9 @@ struct tb_job {
     int64_t to_send;         /* uploads that nobody has taken up */
     enum tb_status status;   /* the first failure */
     bool begun, over, give_up, in_lingers;
-    bool undrained;      /* something of it may still go on */
-    atomic_bool torn;    /* a part of a product was asked for, and the rest refused */
-    atomic_bool touched; /* a product was asked for */
+    bool undrained;   /* something of it may still go on */
+    atomic_bool torn; /* a part of what makes a tile of a C in place was asked for, not the rest */
+    atomic_bool touched; /* something that writes to a C in place was asked for */
     pthread_cond_t told; /* the caller: begun, over, or the last section left */
     atomic_uint guard;   /* sections inside, and abandoned_bit */
     struct tb_spans spans;
@@ -794,28 +794,51 @@ static bool asked_next(struct tb_job *job)
     return true;
 }
 
-static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, int32_t i)
+/* Asks the device for what a step does. */
+static enum tb_status step_ask(const struct tb_job *job, const struct tb_step *step,
+                               struct tb_lane *lane, const struct tb_gemm_params *params,
+                               const struct stage_within *within)
 {
     const struct tb_dev_ops *dev = tb_dev();
+    enum tb_status status = TB_OK;
+    if (step->action == TB_BRING || step->action == TB_STORE)
+        return dev->d2d(lane, within->to, within->from, within->shape);
+    if (step->action == TB_SCALE_OF)
+        status = dev->fill0(lane, params->scratch, job->plan.scratch_bytes);
+    return status == TB_OK ? dev->launch(lane, stage_kernel(&job->plan, step), params) : status;
+}
+
+static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, int32_t i)
+{
     const struct tb_step *step = plan_step(&job->plan, i);
+    const bool within = step->action == TB_BRING || step->action == TB_STORE;
     struct tb_lane *const lane = stage_of(job, step)->lane;
+    struct tb_gemm_params params = {0};
+    struct stage_within copy = {0};
     if (!job_enter(job))
         return TB_TIMEOUT;
-    const struct tb_gemm_params params =
-        stage_params(&job->call, &job->plan, step, job->slab->base);
+    if (within)
+        stage_within(&job->call, &job->plan, step, job->slab->base, &copy);
+    else
+        params = stage_params(&job->call, &job->plan, step, job->slab->base);
     job_leave(job);
     enum tb_status status = lane_await(job, i);
     if (status == TB_OK && job_abandoned(job)) /* it may have taken long */
         status = TB_TIMEOUT;
     if (status == TB_OK) {
         const int number = server_number(self) * TB_PLAN_LANES + step->lane;
-        struct tb_span *const span =
-            spans_begin(&job->spans, lane, TRACE_KERNEL, number, step_name(step->kind), 0);
-        atomic_store(&job->touched, true);
-        status = dev->launch(lane, stage_kernel(&job->plan, step), &params);
+        struct tb_span *const span = spans_begin(&job->spans, lane, TRACE_KERNEL, number,
+                                                 within ? "copy" : step_name(step->kind), 0);
+        const bool writes =
+            job->plan.in_place[TB_C] && (step->action == TB_PRODUCT || step->action == TB_STORE);
+        if (writes)
+            atomic_store(&job->touched, true);
+        status = step_ask(job, step, lane, &params, &copy);
         spans_end(span, lane);
-        if (status == TB_TORN) /* C may have got its beta */
+        if (writes && status == TB_TORN) /* C may have got its beta */
             atomic_store(&job->torn, true);
+        else if (writes && status == TB_OK) /* one service thread: the other product comes next */
+            atomic_store(&job->torn, !step->commits);
     }
     job->state[i].launched = status == TB_OK;
     return status == TB_OK && job->state[i].awaited ? step_mark(job, i) : status;
@@ -971,8 +994,10 @@ static void job_undrained(struct tb_job *job)
 static void job_tell(const struct tb_job *job)
 {
     const struct tb_plan *plan = &job->plan;
-    const bool decides = plan->scratch_bytes > 0 && kernel_row(plan->kernel)->family == TB_X3;
-    const size_t lanes = decides ? (plan->bytes - plan->scratch_offset) / plan->scratch_bytes : 0;
+    const bool decides = kernel_row(plan->kernel)->family == TB_X3;
+    const size_t lanes = decides && plan->scratch_bytes > 0
+                             ? (plan->bytes - plan->scratch_offset) / plan->scratch_bytes
+                             : 0;
     const struct tb_copy shape = {TB_TOLD_BYTES, 1, TB_TOLD_BYTES, TB_TOLD_BYTES};
     for (int32_t lane = 0; log_wants(3) && lane < (int32_t)lanes; lane++) {
         unsigned char told[TB_TOLD_BYTES] = {0};

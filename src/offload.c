@@ -38,18 +38,16 @@ static void on_cpu_own(void)
 static double efficiency_of(const struct tb_call *call, const struct tb_caps *caps)
 {
     struct tb_call product = *call;
-    struct tb_caps plain = *caps;
     call_as_product(&product);
-    int64_t deep = call->k;
+    int64_t m = call->m, n = call->n, k = call->k, beside = call->batch;
     if (call->op == TB_SYMM || call->op == TB_HEMM || call->op == TB_TRMM || call->op == TB_TRSM) {
         if (kernel_triangle(caps, call->ab, false) < 0 || kernel_triangle(caps, call->ab, true) < 0)
             return 0;
-        deep = call->side == 'R' ? call->n : call->m;
         product.ta = product.tb = 'N';
-        plain.strict = plain.strict || call->ab == TB_F32; /* plan_strips.c */
+        plan_strips_piece(call, &m, &n, &k, &beside);
     }
-    return kernel_efficiency(&plain, call->ab, call->c_type, product.ta != 'N', product.tb != 'N',
-                             call->m, call->n, deep, call->batch);
+    return kernel_efficiency(caps, call->ab, call->c_type, product.ta != 'N', product.tb != 'N', m,
+                             n, k, beside);
 }
 
 static void find_kernel(const struct tb_call *call, const struct tb_caps *caps,
@@ -241,7 +239,7 @@ static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_c
         explain_kernel(caps, out->plan.kernel, &out->plan.chosen_for);
         status = exec_run(call, &out->plan, &out->undone, stats);
         if (status != TB_NO_MEMORY || out->plan.scratch_bytes == 0 || !out->undone.all ||
-            out->undone.unsure)
+            out->undone.unsure || caps == &plain)
             return status;
         if (kernel_row(out->plan.kernel)->family == TB_X3)
             caps = &plain;

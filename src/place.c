@@ -267,19 +267,39 @@ bool place_close(struct tb_place *place, const struct tb_rect *rect)
     return ok;
 }
 
-/* Between C of one product and memory with columns m apart. */
+/* The rows of a column of C that count. */
+static size_t rows_of(const struct tb_call *call, size_t j, size_t *from)
+{
+    const size_t rows = (size_t)call->m;
+    const bool triangle = call_is_triangular(call);
+    *from = triangle && call->uplo == 'L' ? j : 0;
+    return triangle && call->uplo == 'U' ? j + 1 : rows - *from;
+}
+
+/* Between C of one product and memory with columns m apart; of a triangle what counts, but all of a
+ * copy from the device. */
 static bool move_c(const struct tb_call *call, int64_t item, char *compact, bool save)
 {
     const struct matrix x = matrix_of(call, PLACE_C);
     const size_t width = (size_t)x.rows * x.elem, pitch = (size_t)x.ld * x.elem;
     char *home = call_c(call, item);
-    if (!cpu_reads(where_is(home)))
-        return (save ? tb_dev()->fetch(compact, home, copy_of(&x, width, pitch))
-                     : tb_dev()->put(home, compact, copy_of(&x, pitch, width))) == TB_OK;
-    for (size_t j = 0; j < (size_t)x.cols; j++)
-        memcpy(save ? compact + j * width : home + j * pitch,
-               save ? home + j * pitch : compact + j * width, width);
-    return true;
+    const bool near = cpu_reads(where_is(home));
+    bool moved = true;
+    if (!near && save)
+        return tb_dev()->fetch(compact, home, copy_of(&x, width, pitch)) == TB_OK;
+    if (!near && !call_is_triangular(call))
+        return tb_dev()->put(home, compact, copy_of(&x, pitch, width)) == TB_OK;
+    for (size_t j = 0; moved && j < (size_t)x.cols; j++) {
+        size_t from;
+        const size_t bytes = rows_of(call, j, &from) * x.elem;
+        char *const kept = compact + j * width + from * x.elem;
+        char *const at = home + j * pitch + from * x.elem;
+        if (near)
+            memcpy(save ? kept : at, save ? at : kept, bytes);
+        else
+            moved = tb_dev()->put(at, kept, (struct tb_copy){bytes, 1, bytes, bytes}) == TB_OK;
+    }
+    return moved;
 }
 
 static size_t c_bytes(const struct tb_call *call)

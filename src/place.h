@@ -35,7 +35,8 @@ bool place_open(const struct tb_call *call, int64_t item, bool read_c, struct tb
 /* Brings C home, all of it that the routine writes, or only `rect` (of a product), and lets go of
  * the copies. False: C could not be written. */
 bool place_close(struct tb_place *place, const struct tb_rect *rect);
-/* What C holds: m x n of every product, one behind the other. NULL: no memory, or no answer. */
+/* What C holds: m x n of every product, one behind the other, of a triangle only what counts. NULL:
+ * no memory, or no answer. */
 void *place_save(const struct tb_call *call);
 /* Puts the `item`-th of it back. */
 bool place_restore(const struct tb_call *call, int64_t item, const void *saved);

@@ -80,7 +80,7 @@ enum tb_operand_id plan_operand(enum tb_step_kind kind)
 
 bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step)
 {
-    return step->kind == (plan->in_place[TB_C] ? TB_COMPUTE : TB_DOWNLOAD);
+    return plan->in_place[TB_C] ? step->commits : step->kind == TB_DOWNLOAD;
 }
 
 size_t plan_commit_chunk(const struct tb_plan *plan)
@@ -368,10 +368,36 @@ static void fill_tile(const struct tb_call *call, int64_t tile, struct sizing *s
     size->n = even_tile(call->n, max64(for_n, tile));
 }
 
+/* A triangle without its smaller half: whole corners. */
+static int64_t corner_half(const struct tb_plan *plan, int64_t order)
+{
+    return ceil_div(ceil_div(order, plan->corner), 2) * plan->corner;
+}
+
+/* A triangle that is on the device with all it is made of has nothing to overlap with, but only
+ * plain kernels keep to a triangle. So it is cut in halves: the square between them is a product
+ * like any other, and what is left for the plain kernels at last are corners on the diagonal, small
+ * beside the whole. */
+static int64_t corner_of(const struct tb_call *call, const struct tb_caps *caps,
+                         const struct tb_plan *plan)
+{
+    const int64_t corner = caps->tile > 0 ? caps->tile : 512, half = call->n / 2;
+    if (!plan->uplo || !all_in_place(plan) || call->n <= corner || call->n / corner > STEPS_MAX / 8)
+        return 0;
+    const int kernel = kernel_choose(caps, call->ab, call->c_type, transposed(call->ta),
+                                     transposed(call->tb), half, half, call->k, 1);
+    const bool plain = kernel < 0 || kernel_row(kernel)->family == TB_SIMT;
+    return plain && caps->tile <= 0 ? 0 : corner; /* tests: whatever the row */
+}
+
 /* The tile a device likes: large enough to fill it, small enough that computing starts early. */
 static void natural_tile(const struct tb_call *call, const struct tb_caps *caps,
                          const struct tb_plan *plan, struct sizing *size)
 {
+    if (plan->corner > 0) {
+        size->m = size->n = corner_half(plan, call->n);
+        return;
+    }
     if (all_in_place(plan) && !call_is_triangular(call)) { /* nothing to overlap with */
         size->m = call->m;
         size->n = call->n;
@@ -797,7 +823,8 @@ static void product_emit(struct walk *walk, int64_t g, int64_t i, int64_t j, int
     step->waits_on[0] = slot_a->upload;
     step->waits_on[1] = slot_b->upload;
     step->waits_on[2] = before;
-    if (plan->in_place[TB_C])
+    step->commits = plan->in_place[TB_C] && second == call_is_rank_2k(walk->call);
+    if (step->commits)
         step->piece0 = plan->pieces++;
     slot_a->user[step->lane] = index;
     slot_b->user[step->lane] = index;
@@ -879,6 +906,48 @@ static void tile_emit(struct walk *walk, int64_t g, int64_t i, int64_t j)
     walk->fetched[slot] = index;
 }
 
+/* A rectangle of C in place, by one product or the two of a rank-2k form. */
+static void corner_product(struct walk *walk, const struct tb_panel *c)
+{
+    struct tb_plan *plan = walk->plan;
+    const bool pair = call_is_rank_2k(walk->call);
+    const int64_t lanes = min64(plan->lanes, plan->tiles_m + 1); /* as many as have an area */
+    for (int second = 0; second <= pair; second++) {
+        struct tb_step *step = step_add(walk, TB_COMPUTE, 0, c);
+        step->lane = (int32_t)(walk->tile % lanes);
+        step->from_a = (uint8_t)factor_of(plan, TB_A, second);
+        step->from_b = (uint8_t)factor_of(plan, TB_B, second);
+        step->second = second;
+        step->first = !second;
+        step->k = walk->call->k;
+        step->commits = second == pair;
+        if (step->commits)
+            step->piece0 = plan->pieces++;
+    }
+    walk->tile++;
+}
+
+static void corner_emit(struct walk *walk, int64_t from, int64_t order)
+{
+    const struct tb_plan *plan = walk->plan;
+    const struct tb_panel all = {
+        .items = 1, .row = from, .rows = order, .col = from, .cols = order, .part = plan->uplo};
+    if (order <= plan->corner) {
+        corner_product(walk, &all);
+        return;
+    }
+    const int64_t half = corner_half(plan, order), rest = order - half;
+    const bool lower = plan->uplo == 'L';
+    const struct tb_panel between = {.items = 1,
+                                     .row = lower ? from + half : from,
+                                     .rows = lower ? rest : half,
+                                     .col = lower ? from : from + half,
+                                     .cols = lower ? half : rest};
+    corner_product(walk, &between);
+    corner_emit(walk, from, half);
+    corner_emit(walk, from + half, rest);
+}
+
 static void emit_ahead(void *walk, int64_t p, int64_t i, int64_t j)
 {
     ahead_emit(walk, i, j, p);
@@ -952,7 +1021,9 @@ static enum tb_status steps_build(struct walk *walk)
     if (!plan->many)
         goto out;
     for (int64_t g = 0; g < plan->groups; g++)
-        if (plan->ahead > 0)
+        if (plan->corner > 0)
+            corner_emit(walk, 0, walk->call->n);
+        else if (plan->ahead > 0)
             walk_panels(walk);
         else if (plan->whole)
             walk_square(plan, g, emit_tile, walk);
@@ -1127,11 +1198,10 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
         plan->in_place[which] = call->where[which] == TB_DEVICE || call->where[which] == TB_MANAGED;
         resident = resident || plan->in_place[which];
     }
-    if (plan->in_place[TB_C] && call_is_rank_2k(call))
-        return TB_NO_KERNEL; /* between its two products a tile is neither old nor new */
 
     struct sizing size;
     int64_t ahead;
+    plan->corner = corner_of(call, caps, plan);
     if (!sizes_find(call, caps, (double)memory, plan, &size, &ahead))
         return TB_NO_MEMORY;
     plan->chunk = chunk_of(call, plan, caps, &size);
@@ -1148,6 +1218,8 @@ static enum tb_status product_build(const struct tb_call *call, const struct tb_
     struct walk walk = {.call = call, .plan = plan};
     walk.beta = !scalar_is_zero(call->beta_type, &call->beta);
     walk.room = (int32_t)steps_most(call, &size);
+    if (plan->corner > 0) /* corners, and a square less, by two products at most */
+        walk.room = (int32_t)(4 * ceil_div(call->n, plan->corner));
     if (tile_count(call, &size) > 1 || plan->tiles_k > 1) {
         status = steps_build(&walk);
         if (status != TB_OK)
@@ -1212,7 +1284,8 @@ void plan_print(const struct tb_plan *plan, FILE *out)
 {
     static const char *const kinds[] = {"upload", "upload", "upload", "compute", "download"};
     static const char *const names[] = {"A", "B", "C", "C", "C"};
-    static const char *const actions[] = {"", "adds", "triangle", "mirror"};
+    static const char *const actions[] = {"",      "adds",  "triangle", "mirror",
+                                          "bring", "scale", "store"};
     fprintf(out, "tiles %lldx%lld of %lldx%lld, k %lld of %lld, groups %lld of %lld, %s\n",
             (long long)plan->tiles_m, (long long)plan->tiles_n, (long long)plan->tile_m,
             (long long)plan->tile_n, (long long)plan->tiles_k, (long long)plan->tile_k,

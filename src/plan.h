@@ -24,8 +24,18 @@ enum tb_step_kind { TB_UPLOAD_A, TB_UPLOAD_B, TB_UPLOAD_C, TB_COMPUTE, TB_DOWNLO
 enum tb_operand_id { TB_A, TB_B, TB_C, TB_OPERANDS };
 
 /* What a compute step does: the product of its panels as the call asks for it; a product of the
- * views it names; a triangle times, or solved for, a view; the missing half of a square. */
-enum tb_action { TB_PRODUCT, TB_PRODUCT_OF, TB_TRIANGLE_OF, TB_MIRROR };
+ * views it names; a triangle times, or solved for, a view; the missing half of a square. And where
+ * a matrix is on the device already: copies `range` of it into its slot; scales the slot by alpha;
+ * copies the slot to where C is. */
+enum tb_action {
+    TB_PRODUCT,
+    TB_PRODUCT_OF,
+    TB_TRIANGLE_OF,
+    TB_MIRROR,
+    TB_BRING,
+    TB_SCALE_OF,
+    TB_STORE
+};
 
 /* Factors of such steps. */
 enum { TB_SCALE_ONE, TB_SCALE_MINUS, TB_SCALE_ALPHA, TB_SCALE_BETA };
@@ -63,7 +73,8 @@ struct tb_step {
     int32_t kernel;
     char trans_a, trans_b;
     uint8_t scale, beta;
-    int64_t piece0; /* download, compute of a C in place: its first piece within the plan */
+    bool commits;   /* compute: the last one of its part of a C in place */
+    int64_t piece0; /* download, and those: the first piece within the plan */
 };
 
 /* Slots of one operand: equal boxes in the workspace, each holds one panel at a time. */
@@ -80,7 +91,8 @@ struct tb_plan {
     bool whole;    /* every byte of A and B crosses once, in growing squares */
     struct tb_slots slots[TB_OPERANDS];
     size_t elem[TB_OPERANDS];
-    bool in_place[TB_OPERANDS]; /* in device memory already: no slots, no transfers */
+    bool in_place[TB_OPERANDS]; /* in device memory already: no transfers, and no slots but beside a
+                                 * triangle, where copies go to and fro */
     size_t scratch_offset;      /* behind the slots: an area for the kernel, of each lane that */
     size_t scratch_bytes;       /* gets a tile; bytes of one, or 0. Only TB_X3 cannot do without */
     size_t bytes;               /* of the workspace */
@@ -91,7 +103,8 @@ struct tb_plan {
     bool a_shared, b_shared;    /* one matrix for the whole batch */
     bool twin;                  /* both factors are of A: B has no slots of its own */
     char uplo;                  /* 'L', 'U': only the tiles of that triangle; else 0 */
-    bool on_caller;             /* small, and the device allows the caller's own thread */
+    int64_t corner; /* of a triangle in place: cut in halves down to this order; else 0 */
+    bool on_caller; /* small, and the device allows the caller's own thread */
     /* The kernel was chosen for a product of that size, and so many beside each other. */
     struct tb_extent chosen_for;
     double bytes_in, bytes_out;
@@ -143,6 +156,11 @@ double plan_device_ns(const struct tb_call *call, const struct tb_caps *caps, in
                       int64_t k, int64_t beside);
 double plan_estimate(const struct tb_plan *plan, double device);
 
+/* The largest products that symm, hemm, trmm and trsm are made of, and how many run side by side.
+ */
+void plan_strips_piece(const struct tb_call *call, int64_t *m, int64_t *n, int64_t *k,
+                       int64_t *beside);
+
 /* Bytes of a panel that cross the link. */
 double plan_panel_bytes(const struct tb_panel *range, size_t elem, size_t chunk);
 
@@ -150,7 +168,8 @@ double plan_panel_bytes(const struct tb_panel *range, size_t elem, size_t chunk)
 void plan_column(const struct tb_panel *range, int64_t col, int64_t *from, int64_t *to);
 
 /* Does the step bring a part of C into being where the caller wants it, and in pieces of what size?
- * A tile of a C in place is one piece, computed by one step: old or new, nothing in between. */
+ * A tile of a C in place is one piece, computed by one step: old or new, nothing in between; of a
+ * rank-2k form by two, between which it is neither. */
 bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step);
 size_t plan_commit_chunk(const struct tb_plan *plan);
 

@@ -12,6 +12,7 @@
 #include "kernel.h"
 
 enum { STRIPS_MAX = 4096, STEPS_MAX = 1 << 20 };
+enum { AREA_UNIT = 1024 }; /* where the area of a lane may begin */
 
 static int64_t min64(int64_t x, int64_t y)
 {
@@ -50,6 +51,8 @@ struct strips {
     int64_t strip, strips, sub, block, blocks;
     int64_t together;     /* blocks that go through the strips side by side */
     int triangle, mirror; /* kernels */
+    size_t area, used;    /* bytes for the kernel: what a lane may have, and what it needs */
+    bool scales;          /* B comes from the device, and is to be scaled there */
     struct strip_slot *slot;
     struct block_slot *at; /* of C, and of B where there is one: as many */
     int64_t uses;
@@ -162,16 +165,26 @@ static struct tb_step *compute(struct strips *s, int32_t slot, enum tb_action ac
     return step;
 }
 
+/* Bytes that a kernel needs beside the operands of a product. */
+static size_t area_of(const struct tb_caps *caps, int kernel, int64_t m, int64_t n, int64_t k)
+{
+    const struct tb_gemm_params params = {.m = m, .n = n, .k = k, .batch = 1};
+    if (kernel < 0)
+        return 0;
+    const size_t bytes = kernel_scratch(kernel_row(kernel), caps, &params);
+    return (bytes + AREA_UNIT - 1) / AREA_UNIT * AREA_UNIT;
+}
+
 /* C(to) = scale W x(from) + beta C(to), or with the factors the other way round: `w` is the part of
- * the strip, `plain` if it is read as it is stored. `from`: `deep` of them, `to`: `wide`. */
-static void product(struct strips *s, int32_t slot, struct tb_view w, bool plain,
+ * the strip, `as_stored` or not. `from`: `deep` of them, `to`: `wide`. */
+static void product(struct strips *s, int32_t slot, struct tb_view w, bool as_stored,
                     enum tb_operand_id source, struct reach from, struct reach to, uint8_t scale,
                     uint8_t beta)
 {
     const struct tb_call *call = s->call;
     struct tb_step *step = compute(s, slot, TB_PRODUCT_OF);
     const int64_t count = s->left ? step->range.cols : step->range.rows;
-    const char trans = plain                 ? 'N'
+    const char trans = as_stored             ? 'N'
                        : call->op == TB_SYMM ? 'T'
                        : call->op == TB_HEMM ? 'C'
                                              : call->ta;
@@ -187,6 +200,15 @@ static void product(struct strips *s, int32_t slot, struct tb_view w, bool plain
     step->beta = beta;
     step->kernel = kernel_choose(s->caps, call->ab, call->c_type, step->trans_a != 'N',
                                  step->trans_b != 'N', step->m, step->n, step->k, s->together);
+    const size_t area = area_of(s->caps, step->kernel, step->m, step->n, step->k);
+    if (area > s->area) { /* none of the sizes that it was reserved for */
+        struct tb_caps plain = *s->caps;
+        plain.strict = true;
+        step->kernel = kernel_choose(&plain, call->ab, call->c_type, step->trans_a != 'N',
+                                     step->trans_b != 'N', step->m, step->n, step->k, s->together);
+    } else if (area > s->used) {
+        s->used = area;
+    }
 }
 
 /* The diagonal block `at` of strip i: C(at) = scale op(A) C(at), or the solution of that. */
@@ -203,6 +225,39 @@ static void diagonal(struct strips *s, int64_t i, int32_t slot, struct reach at,
     step->k = at.count;
     step->scale = scale;
     step->kernel = s->triangle;
+}
+
+/* Brings a panel of a matrix into its slot: from the caller's memory, or within the device. */
+static struct tb_step *bring_panel(struct strips *s, enum tb_step_kind kind, int32_t slot,
+                                   const struct tb_panel *panel)
+{
+    const enum tb_operand_id which = plan_operand(kind);
+    if (!s->plan->in_place[which])
+        return add(s, kind, slot, panel);
+    struct tb_step *step = add(s, TB_COMPUTE, slot, panel);
+    step->action = TB_BRING;
+    step->lane = lane_of(s);
+    step->from_a = (uint8_t)which;
+    return step;
+}
+
+/* Multiplies the block of C that was brought last by alpha, on the same lane. */
+static void scale_block(struct strips *s, int32_t slot, const struct tb_panel *panel)
+{
+    struct tb_step *step = add(s, TB_COMPUTE, slot, panel);
+    step->action = TB_SCALE_OF;
+    step->lane = lane_of(s);
+    step->view[TB_C] = (struct tb_view){.which = TB_C, .slot = slot, .rows = panel->rows};
+    step->m = panel->rows;
+    step->n = panel->cols;
+    step->k = 1;
+    step->scale = TB_SCALE_ONE;
+    step->beta = TB_SCALE_ALPHA;
+    step->trans_a = step->trans_b = 'N';
+    struct tb_caps plain = *s->caps;
+    plain.strict = true;
+    step->kernel =
+        kernel_choose(&plain, s->call->ab, s->call->c_type, false, false, step->m, step->n, 1, 1);
 }
 
 /* Completes the diagonal block of a strip by its other half. */
@@ -236,7 +291,7 @@ static int32_t bring(struct strips *s, int64_t i)
     struct strip_slot *slot = &s->slot[at];
     const struct tb_panel panel = strip_panel(s, i);
     const int32_t index = s->plan->count;
-    struct tb_step *step = add(s, TB_UPLOAD_A, at, &panel);
+    struct tb_step *step = bring_panel(s, TB_UPLOAD_A, at, &panel);
     for (int lane = 0; lane < TB_PLAN_LANES; lane++)
         step->waits_on[lane] = slot->user[lane];
     *slot = (struct strip_slot){
@@ -275,16 +330,17 @@ static void rest_of_strip(struct strips *s, int64_t i, int32_t slot)
     const struct reach rows = strip_rows(s, i), rest = strip_rest(s, i);
     if (rest.count > 0)
         product(s, slot, view_w(s, i, slot, rows.from, rest.from), s->call->ta == 'N', TB_C, rest,
-                rows, s->solves ? TB_SCALE_MINUS : TB_SCALE_ALPHA,
+                rows, s->solves ? TB_SCALE_MINUS : TB_SCALE_ONE,
                 s->solves ? TB_SCALE_ALPHA : TB_SCALE_ONE);
 }
 
 /* A triangle on the diagonal of strip i: half by half, with the product of what lies beside the two
- * between them. `fresh`: of the rows that are solved for alpha has not been applied to any yet. */
+ * between them. `fresh`: of the rows that are solved for alpha has not been applied to any yet.
+ * Those that are multiplied came with it (stage.c). */
 static void triangle_of_strip(struct strips *s, int64_t i, int32_t slot, struct reach at,
                               bool fresh)
 {
-    const uint8_t scale = s->solves && !fresh ? TB_SCALE_ONE : TB_SCALE_ALPHA;
+    const uint8_t scale = s->solves && fresh ? TB_SCALE_ALPHA : TB_SCALE_ONE;
     if (at.count <= s->sub) {
         diagonal(s, i, slot, at, scale);
         return;
@@ -298,7 +354,7 @@ static void triangle_of_strip(struct strips *s, int64_t i, int32_t slot, struct 
     else
         triangle_of_strip(s, i, slot, to, fresh);
     product(s, slot, view_w(s, i, slot, to.from, from.from), s->call->ta == 'N', TB_C, from, to,
-            s->solves ? TB_SCALE_MINUS : TB_SCALE_ALPHA,
+            s->solves ? TB_SCALE_MINUS : TB_SCALE_ONE,
             s->solves && fresh ? TB_SCALE_ALPHA : TB_SCALE_ONE);
     if (s->solves)
         triangle_of_strip(s, i, slot, to, false);
@@ -330,12 +386,16 @@ static void block_open(struct strips *s, int64_t j)
     block->sent = -1;
     if (!s->mirrored || !scalar_is_zero(s->call->beta_type, &s->call->beta)) {
         const int32_t index = plan->count;
-        add(s, TB_UPLOAD_C, slot, &panel)->waits_on[0] = block->before;
+        bring_panel(s, TB_UPLOAD_C, slot, &panel)->waits_on[0] = block->before;
         block->before = index;
+        if (s->scales) {
+            block->before = plan->count;
+            scale_block(s, slot, &panel);
+        }
     }
     if (s->mirrored) {
         block->sent = plan->count;
-        add(s, TB_UPLOAD_B, slot, &panel)->waits_on[0] = last;
+        bring_panel(s, TB_UPLOAD_B, slot, &panel)->waits_on[0] = last;
     }
 }
 
@@ -344,12 +404,20 @@ static void block_close(struct strips *s, int64_t j)
     struct tb_plan *plan = s->plan;
     struct tb_panel panel = block_panel(s, j);
     struct block_slot *block = &s->at[j % plan->slots[TB_C].count];
+    const bool near = plan->in_place[TB_C];
     panel.by_rows = !s->left;
     block->fetched = plan->count;
-    struct tb_step *step = add(s, TB_DOWNLOAD, (int32_t)(j % plan->slots[TB_C].count), &panel);
+    struct tb_step *step =
+        add(s, near ? TB_COMPUTE : TB_DOWNLOAD, (int32_t)(j % plan->slots[TB_C].count), &panel);
     step->waits_on[0] = block->last;
     step->piece0 = plan->pieces;
-    plan->pieces += plan_pieces(&panel, plan->elem[TB_C], plan->chunk);
+    plan->pieces += plan_pieces(&panel, plan->elem[TB_C], plan_commit_chunk(plan));
+    if (near) {
+        step->action = TB_STORE;
+        step->lane = lane_of(s);
+        step->from_a = TB_C;
+        step->commits = true;
+    }
 }
 
 /* Some blocks side by side, each on a lane of its own: a strip has work for all of them as soon as
@@ -367,8 +435,8 @@ static void blocks_emit(struct strips *s, int64_t first, int64_t end)
             else
                 strip_triangular(s, i);
         }
-    for (int64_t j = first; j < end; j++)
-        block_close(s, j);
+    for (s->j = first; s->j < end; s->j++)
+        block_close(s, s->j);
 }
 
 /* --- Sizes --- */
@@ -376,6 +444,42 @@ static void blocks_emit(struct strips *s, int64_t first, int64_t end)
 static size_t box_bytes(int64_t rows, int64_t cols, size_t elem)
 {
     return (plan_pitch(rows, elem) * (size_t)cols + 255) / 256 * 256;
+}
+
+/* An area for each lane behind the slots, and with that the size of all. */
+static void areas_set(struct strips *s, size_t slots, size_t area)
+{
+    struct tb_plan *plan = s->plan;
+    plan->scratch_bytes = area;
+    plan->scratch_offset = (slots + AREA_UNIT - 1) / AREA_UNIT * AREA_UNIT;
+    plan->bytes =
+        area > 0 ? plan_scratch_offset(plan, (int32_t)min64(s->blocks, TB_PLAN_LANES)) : slots;
+}
+
+/* What a lane needs: what a kernel wants, and zeros for a row and a column of a block. */
+static size_t lane_bytes(const struct strips *s, size_t area)
+{
+    const size_t elem = s->plan->elem[TB_C];
+    const int64_t block = min64(s->block, s->others);
+    const size_t zeros = s->scales ? (size_t)(s->order > block ? s->order : block) * elem : 0;
+    return area > zeros ? area : (zeros + AREA_UNIT - 1) / AREA_UNIT * AREA_UNIT;
+}
+
+/* What the largest products want: a strip beside all the rest of the triangle, or where it is
+ * mirrored all of that beside a strip. */
+static size_t area_most(const struct strips *s, int64_t strip, int64_t block)
+{
+    const struct tb_call *call = s->call;
+    const int64_t sides[][2] = {{strip, s->order}, {s->order, strip}};
+    size_t most = 0;
+    for (int i = 0; i < (s->mirrored ? 2 : 1) && call->ab == TB_F32; i++) {
+        const int64_t m = s->left ? sides[i][0] : block, n = s->left ? block : sides[i][0];
+        const int kernel = kernel_choose(s->caps, call->ab, call->c_type, false, false, m, n,
+                                         sides[i][1], TB_PLAN_LANES);
+        const size_t area = area_of(s->caps, kernel, m, n, sides[i][1]);
+        most = area > most ? area : most;
+    }
+    return most;
 }
 
 /* Takes the cut if it fits, with room for `some` blocks of C at least, or all of them. */
@@ -394,6 +498,11 @@ static bool cut_fits(struct strips *s, int64_t strip, int64_t block, int64_t roo
     plan->slots[TB_C].bytes =
         s->left ? box_bytes(s->order, wide, elem) : box_bytes(wide, s->order, elem);
     plan->slots[TB_B].bytes = s->mirrored ? plan->slots[TB_C].bytes : 0;
+    s->strip = strip;
+    s->strips = strips;
+    s->block = block;
+    s->blocks = blocks;
+    s->area = area_most(s, tall, wide);
     plan->slots[TB_A].count = (int32_t)min64(room, strips);
     plan->slots[TB_C].count = (int32_t)min64(2 * TB_PLAN_LANES, blocks);
     for (; plan->slots[TB_C].count >= 1; plan->slots[TB_C].count--) {
@@ -403,18 +512,26 @@ static bool cut_fits(struct strips *s, int64_t strip, int64_t block, int64_t roo
             plan->slots[which].offset = at;
             at += (size_t)plan->slots[which].count * plan->slots[which].bytes;
         }
-        plan->bytes = at;
-        if ((double)at <= memory)
+        areas_set(s, at, lane_bytes(s, s->area));
+        if ((double)plan->bytes <= memory)
             break;
     }
-    s->strip = strip;
-    s->strips = strips;
-    s->block = block;
-    s->blocks = blocks;
     /* While some are computed, others come and go. */
     s->together = blocks > plan->slots[TB_C].count ? plan->slots[TB_C].count / 2 : blocks;
     s->together = s->together > TB_PLAN_LANES ? TB_PLAN_LANES : s->together < 1 ? 1 : s->together;
     return plan->slots[TB_C].count >= min64(some, blocks);
+}
+
+/* Blocks of an eighth, so that every lane has two, but wide enough to be worth a launch. */
+static int64_t block_widest(int64_t others)
+{
+    const int64_t eighth = ceil_div(others, 2 * TB_PLAN_LANES);
+    return eighth > 512 ? eighth : 512;
+}
+
+static int64_t strip_tallest(int64_t order)
+{
+    return order >= 4096 ? 1024 : 512;
 }
 
 /* Blocks wide enough for products to be fast, and so many that every lane has two; then the whole
@@ -424,8 +541,8 @@ static bool cut(struct strips *s, double memory, int64_t least)
     static const int64_t blocks[] = {2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 1};
     static const int64_t strips[] = {1024, 512, 256, 128, 64, 32, 16};
     static const int64_t rooms[] = {STRIPS_MAX, 4, 2, 1};
-    const int64_t tile = s->caps->tile, eighth = ceil_div(s->others, 2 * TB_PLAN_LANES);
-    const int64_t widest = eighth > 512 ? eighth : 512, tallest = s->order >= 4096 ? 1024 : 512;
+    const int64_t tile = s->caps->tile;
+    const int64_t widest = block_widest(s->others), tallest = strip_tallest(s->order);
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
         for (size_t r = 0; r < sizeof rooms / sizeof *rooms; r++)
             for (size_t t = 0; t < (tile > 0 ? 1 : sizeof strips / sizeof *strips); t++) {
@@ -460,7 +577,7 @@ static bool chunk_set(struct strips *s)
 static double steps_most(const struct strips *s)
 {
     const double subs = (double)ceil_div(min64(s->strip, s->order), s->sub);
-    return (double)s->blocks * (3 + (double)s->strips * (3 + 2 * subs));
+    return (double)s->blocks * (4 + (double)s->strips * (3 + 2 * subs));
 }
 
 static enum tb_status steps_build(struct strips *s)
@@ -481,19 +598,34 @@ static enum tb_status steps_build(struct strips *s)
     for (int64_t j = 0; j < s->blocks; j += s->together)
         blocks_emit(s, j, min64(j + s->together, s->blocks));
     free(s->slot);
+    const struct tb_slots *last = &plan->slots[TB_C];
+    areas_set(s, last->offset + (size_t)last->count * last->bytes, lane_bytes(s, s->used));
     struct tb_step *tight = realloc(plan->many, (size_t)plan->count * sizeof *plan->many);
     if (tight)
         plan->many = tight;
     return TB_OK;
 }
 
+void plan_strips_piece(const struct tb_call *call, int64_t *m, int64_t *n, int64_t *k,
+                       int64_t *beside)
+{
+    const bool left = call->side == 'L';
+    const int64_t order = left ? call->m : call->n;
+    const int64_t others = left ? call->n : call->m;
+    const int64_t strip = min64(strip_tallest(order), order);
+    const int64_t block = min64(block_widest(others), others);
+    *m = left ? strip : block;
+    *n = left ? block : strip;
+    *k = order;
+    *beside = min64(ceil_div(others, block), TB_PLAN_LANES);
+}
+
 enum tb_status plan_strips_build(const struct tb_call *call, const struct tb_caps *caps,
                                  size_t memory, struct tb_plan *plan)
 {
     struct tb_caps plain = *caps;
-    struct strips s = {.call = call, .caps = &plain, .plan = plan};
-    /* Kernels that pack want an area for each lane, and long sums: strips have neither. */
-    plain.strict = caps->strict || call->ab == TB_F32;
+    struct strips s = {.call = call, .caps = caps, .plan = plan};
+    plain.strict = true;
     s.left = call->side == 'L';
     s.mirrored = call->op == TB_SYMM || call->op == TB_HEMM;
     s.solves = call->op == TB_TRSM;
@@ -502,8 +634,11 @@ enum tb_status plan_strips_build(const struct tb_call *call, const struct tb_cap
     s.lower = s.mirrored || ((call->uplo == 'L') == (call->ta == 'N')) == s.left;
     s.flip = s.mirrored ? call->uplo == 'U' : s.left != (call->ta == 'N');
     for (int which = 0; which < TB_OPERANDS; which++)
-        if (call->where[which] == TB_DEVICE || call->where[which] == TB_MANAGED)
-            return TB_NO_KERNEL;
+        plan->in_place[which] = (which != TB_B || s.mirrored) && (call->where[which] == TB_DEVICE ||
+                                                                  call->where[which] == TB_MANAGED);
+    double alpha[2];
+    scalar_widen(call->alpha_type, &call->alpha, alpha);
+    s.scales = call->op == TB_TRMM && plan->in_place[TB_C] && (alpha[0] != 1 || alpha[1] != 0);
     plan->elem[TB_A] = plan->elem[TB_B] = plan->elem[TB_C] = call_elem_bytes(call->ab);
     s.triangle = kernel_triangle(caps, call->ab, false);
     s.mirror = kernel_triangle(caps, call->ab, true);
@@ -516,10 +651,24 @@ enum tb_status plan_strips_build(const struct tb_call *call, const struct tb_cap
     s.sub = kernel_row(s.triangle)->bm;
     if (caps->tile > 0) /* tests: several diagonal blocks in each strip */
         s.sub = min64(s.sub, (caps->tile + 2) / 3);
-    if (!chunk_set(&s) || (!cut(&s, (double)memory, 128) && !cut(&s, (double)memory, 1)) ||
-        steps_most(&s) > STEPS_MAX)
+    if (!chunk_set(&s))
+        return TB_NO_MEMORY;
+    /* Where memory is short for areas of kernels that pack, others take their place. */
+    if (!cut(&s, (double)memory, 128)) {
+        s.caps = &plain;
+        if (!cut(&s, (double)memory, 128) && !cut(&s, (double)memory, 1))
+            return TB_NO_MEMORY;
+    }
+    if (steps_most(&s) > STEPS_MAX)
         return TB_NO_MEMORY;
     const enum tb_status status = steps_build(&s);
-    plan->est_ns = plan_estimate(plan, plan_device_ns(call, &plain, call->m, call->n, s.order, 1));
-    return status;
+    if (status != TB_OK)
+        return status;
+    if (s.used == 0)
+        s.caps = &plain;
+    int64_t m, n, k, beside;
+    plan_strips_piece(call, &m, &n, &k, &beside);
+    plan->kernel = kernel_choose(s.caps, call->ab, call->c_type, false, false, m, n, k, beside);
+    plan->est_ns = plan_estimate(plan, plan_device_ns(call, s.caps, m, n, k, beside));
+    return TB_OK;
 }

@@ -5,8 +5,7 @@
 
 #include "plan.h"
 
-/* As plan_build(), which has cleared the plan. TB_NO_KERNEL also where an operand is on the device.
- */
+/* As plan_build(), which has cleared the plan. */
 enum tb_status plan_strips_build(const struct tb_call *call, const struct tb_caps *caps,
                                  size_t memory, struct tb_plan *plan);
 

@@ -79,13 +79,74 @@ static struct span span_of(const struct tb_panel *range, size_t elem, const stru
     return (struct span){(size_t)from * elem, from < to ? (size_t)(to - from) * elem : 0};
 }
 
+/* B of trmm is multiplied by alpha before A, as CPU libraries do: where the product of A and B
+ * alone would over- or underflow the result is theirs. */
+static bool is_scaled(const struct tb_call *call, enum tb_operand_id which)
+{
+    double alpha[2];
+    scalar_widen(call->alpha_type, &call->alpha, alpha);
+    return call->op == TB_TRMM && which == TB_C && (alpha[0] != 1 || alpha[1] != 0);
+}
+
+static void scale_floats(float *to, const float *from, size_t count, float alpha)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = alpha * from[i];
+}
+
+static void scale_doubles(double *to, const double *from, size_t count, double alpha)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = alpha * from[i];
+}
+
+static void scale_pairs_f(float *to, const float *from, size_t count, float re, float im)
+{
+    for (size_t i = 0; i < 2 * count; i += 2) {
+        const float x = from[i], y = from[i + 1];
+        to[i] = re * x - im * y;
+        to[i + 1] = re * y + im * x;
+    }
+}
+
+static void scale_pairs(double *to, const double *from, size_t count, double re, double im)
+{
+    for (size_t i = 0; i < 2 * count; i += 2) {
+        const double x = from[i], y = from[i + 1];
+        to[i] = re * x - im * y;
+        to[i + 1] = re * y + im * x;
+    }
+}
+
+/* A real alpha scales both parts apart: it makes no NaN out of an infinity. */
+static void copy_scaled(const struct tb_call *call, void *to, const void *from, size_t bytes)
+{
+    const bool single = call->ab == TB_F32 || call->ab == TB_C32;
+    const size_t count = bytes / call_elem_bytes(call->ab);
+    double alpha[2];
+    scalar_widen(call->alpha_type, &call->alpha, alpha);
+    if (alpha[1] != 0 && single)
+        scale_pairs_f(to, from, count, (float)alpha[0], (float)alpha[1]);
+    else if (alpha[1] != 0)
+        scale_pairs(to, from, count, alpha[0], alpha[1]);
+    else if (single)
+        scale_floats(to, from, bytes / sizeof(float), (float)alpha[0]);
+    else
+        scale_doubles(to, from, bytes / sizeof(double), alpha[0]);
+}
+
 void stage_gather(const struct tb_call *call, const struct tb_panel *range,
                   enum tb_operand_id which, size_t elem, const struct tb_piece *piece, char *to)
 {
     const size_t pitch = plan_piece_pitch(elem, piece), bytes = (size_t)piece->rows * elem;
+    const bool scaled = is_scaled(call, which);
     struct host_walk walk = host_walk(call, range, which, piece);
     for (int64_t c = 0; c < piece->cols; c++, to += pitch) {
         const char *from = host_walk_next(&walk);
+        if (scaled) {
+            copy_scaled(call, to, from, bytes);
+            continue;
+        }
         if (!range->part) {
             memcpy(to, from, bytes);
             continue;
@@ -137,7 +198,7 @@ bool stage_rectangle(const struct tb_call *call, const struct tb_panel *range,
                      const void **at, struct tb_copy *shape)
 {
     const struct host_walk walk = host_walk(call, range, which, piece);
-    if (range->part || piece->cols > walk.left_in_item)
+    if (range->part || piece->cols > walk.left_in_item || is_scaled(call, which))
         return false;
     *at = walk.at;
     *shape = (struct tb_copy){.width = (size_t)piece->rows * elem,
@@ -237,10 +298,19 @@ static struct tb_gemm_params params_of_views(const struct tb_call *call, const s
     scale_set(call, step->scale, p.alpha);
     scale_set(call, step->beta, p.beta);
     p.beta_zero = p.beta[0] == 0 && p.beta[1] == 0;
+    if (step->action == TB_SCALE_OF) { /* nothing times nothing, and alpha C */
+        p.alpha[0] = p.alpha[1] = 0;
+        p.a = p.b = p.scratch = base + plan_scratch_offset(plan, step->lane);
+        p.lda = step->m;
+        p.ldb = 1;
+        return p;
+    }
     if (step->action != TB_MIRROR)
         p.a = view_at(plan, &step->view[TB_A], base, &p.lda);
     if (step->action == TB_PRODUCT_OF) {
         p.b = view_at(plan, &step->view[TB_B], base, &p.ldb);
+        if (plan->scratch_bytes > 0)
+            p.scratch = base + plan_scratch_offset(plan, step->lane);
         return p;
     }
     p.uplo = (call->uplo == 'L' ? TB_KUPLO_LOWER : TB_KUPLO_UPPER) |
@@ -248,6 +318,26 @@ static struct tb_gemm_params params_of_views(const struct tb_call *call, const s
     p.way = (call->side == 'R' ? TB_WAY_RIGHT : 0) | (call->diag == 'U' ? TB_WAY_UNIT : 0) |
             (call->op == TB_TRSM ? TB_WAY_SOLVE : 0);
     return p;
+}
+
+void stage_within(const struct tb_call *call, const struct tb_plan *plan,
+                  const struct tb_step *step, tb_dptr base, struct stage_within *out)
+{
+    const struct tb_panel *x = &step->range;
+    const enum tb_operand_id which = (enum tb_operand_id)step->from_a;
+    const size_t elem = plan->elem[which], near = plan_pitch(x->rows, elem);
+    const size_t far = elem * (size_t)(which == TB_A   ? call->lda
+                                       : which == TB_B ? call->ldb
+                                                       : call->ldc);
+    const tb_dptr slot = base + plan_slot_offset(plan, which, step->slot);
+    const tb_dptr home = place_of(call, which, 0, x->row, x->col);
+    const bool back = step->action == TB_STORE;
+    *out = (struct stage_within){.to = back ? home : slot,
+                                 .from = back ? slot : home,
+                                 .shape = {.width = (size_t)x->rows * elem,
+                                           .rows = (size_t)x->cols,
+                                           .dst_pitch = back ? far : near,
+                                           .src_pitch = back ? near : far}};
 }
 
 struct tb_gemm_params stage_params(const struct tb_call *call, const struct tb_plan *plan,

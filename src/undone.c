@@ -80,12 +80,13 @@ static bool item_next(struct tb_undone *undone, const struct tb_step *step, stru
 static bool rows_next(struct tb_undone *undone, const struct tb_step *step, struct tb_rect *rect)
 {
     const struct tb_plan *plan = undone->plan;
-    const int64_t pieces = plan_pieces(&step->range, plan->elem[TB_C], plan->chunk);
+    const int64_t pieces = plan_pieces(&step->range, plan->elem[TB_C], plan_commit_chunk(plan));
     while (undone->row < pieces) {
         const int64_t i = undone->row++;
         if (undone->done && undone->done[step->piece0 + i])
             continue;
-        const struct tb_piece piece = plan_piece(&step->range, plan->elem[TB_C], plan->chunk, i);
+        const struct tb_piece piece =
+            plan_piece(&step->range, plan->elem[TB_C], plan_commit_chunk(plan), i);
         *rect = (struct tb_rect){.item = step->range.item,
                                  .i0 = step->range.row + piece.row,
                                  .m = piece.rows,

@@ -10,16 +10,23 @@
 #include "trace.h"
 #include "verify.h"
 
+/* Is C read? trmm and trsm overwrite what they start from: without it their result could neither be
+ * checked nor, were it wrong, be computed again. */
+static bool reads_c(const struct tb_call *call)
+{
+    return call->op == TB_TRMM || call->op == TB_TRSM ||
+           !scalar_is_zero(call->beta_type, &call->beta);
+}
+
 struct tb_watch watch_open(const struct tb_call *call)
 {
     static _Atomic uint64_t calls;
-    const bool product = call->op == TB_GEMM || call->op == TB_GEMM3M;
-    struct tb_watch watch = {.on = conf_get()->verify > 0 && product};
+    struct tb_watch watch = {.on = conf_get()->verify > 0};
     if (!watch.on)
         return watch;
     watch.number = atomic_fetch_add(&calls, 1);
     watch.on = verify_wanted(conf_get()->verify, watch.number);
-    if (watch.on && !scalar_is_zero(call->beta_type, &call->beta)) {
+    if (watch.on && reads_c(call)) {
         watch.old = place_save(call);
         watch.on = watch.old != NULL;
     }
@@ -41,8 +48,8 @@ bool watch_right(const struct tb_call *call, const struct tb_watch *watch)
         struct tb_place place;
         if (!place_open(call, i, true, &place))
             break; /* nothing known against it */
-        right = verify_product(&place.call, old_of(watch, call, i), reduced,
-                               watch->number + (uint64_t)i);
+        right = verify_result(&place.call, old_of(watch, call, i), reduced,
+                              watch->number + (uint64_t)i);
         place_drop(&place);
     }
     trace_span(start, "caller", "check", NULL);

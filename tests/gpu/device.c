@@ -127,6 +127,15 @@ static void there_and_back(size_t width, size_t rows, size_t pitch, size_t devic
         run = i / device_pitch, at = i % device_pitch;
         CHECK(image[i] == (run < rows && at < width ? src[run * pitch + at] : 0));
     }
+    tb_dptr other;
+    OK(tb_dev()->alloc(bytes, &other)); /* and once more, within the device */
+    OK(tb_dev()->fill0(lane, other, bytes));
+    OK(tb_dev()->d2d(lane, other, ptr, (struct tb_copy){width, rows, pitch, device_pitch}));
+    OK(tb_dev()->d2h(lane, image, other, (struct tb_copy){bytes, 1, bytes, bytes}));
+    finish(lane);
+    for (size_t i = 0; i < bytes; i++)
+        CHECK(image[i] == (i / pitch < rows && i % pitch < width ? src[i] : 0));
+    OK(tb_dev()->free(other));
     tb_dev()->lane_close(lane);
     OK(tb_dev()->free(ptr));
     unring(src, bytes);

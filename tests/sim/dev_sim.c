@@ -41,14 +41,14 @@ struct tb_event {
     struct mark *mark; /* the latest recording, or NULL */
 };
 
-enum op_kind { OP_IN, OP_OUT, OP_FILL, OP_LAUNCH, OP_RECORD, OP_WAIT };
+enum op_kind { OP_IN, OP_OUT, OP_WITHIN, OP_FILL, OP_LAUNCH, OP_RECORD, OP_WAIT };
 
 struct op {
     enum op_kind kind;
     struct op *next;
-    struct clocks host; /* what the host knew when it asked */
-    struct mark *mark;  /* record, wait */
-    tb_dptr device;
+    struct clocks host;     /* what the host knew when it asked */
+    struct mark *mark;      /* record, wait */
+    tb_dptr device, source; /* source: of a copy within the device */
     char *pinned;
     uint64_t hash; /* of the staging buffer when the copy was asked for */
     struct tb_copy shape;
@@ -444,6 +444,13 @@ static void plant(const struct block *c, size_t *bytes_a)
         *bytes_a += (size_t)1 << 40;
 }
 
+/* Planted: one column of the tile is not what it should be. */
+static void plant_wrong(const struct tb_gemm_params *p, char *c, size_t elem)
+{
+    if (sim.wrong)
+        memset(c + (size_t)(p->n / 2 * p->ldc) * elem, 0, (size_t)p->m * elem);
+}
+
 /* A row that works on a triangle, or completes one. */
 static void run_triangle(struct tb_lane *lane, const struct op *op)
 {
@@ -462,6 +469,7 @@ static void run_triangle(struct tb_lane *lane, const struct op *op)
     struct block *a = block_of(p.a, in_a, "kernel, A");
     ledger(lane, a, p.a, in_a, 0, 0, false, "kernel, A");
     sim_triangle(row->ab, &p, host_of(a, p.a), host_of(c, p.c));
+    plant_wrong(&p, host_of(c, p.c), elem);
     red_check(c);
 }
 
@@ -508,9 +516,7 @@ static void run_launch(struct tb_lane *lane, const struct op *op)
         sim_gemm(row->ab, row->c, &p, host_of(a, p.a) + (size_t)(i * p.stride_a) * elem,
                  host_of(b, p.b) + (size_t)(i * p.stride_b) * elem,
                  host_of(c, p.c) + (size_t)(i * p.stride_c) * elem_c);
-    /* Planted: one column of the tile is not what it should be. */
-    if (sim.wrong)
-        memset(host_of(c, p.c) + (size_t)(p.n / 2 * p.ldc) * elem_c, 0, (size_t)p.m * elem_c);
+    plant_wrong(&p, host_of(c, p.c), elem_c);
     red_check(c);
 }
 
@@ -535,11 +541,29 @@ static void run_copy(struct tb_lane *lane, const struct op *op)
                    s.width);
 }
 
+static void run_within(struct tb_lane *lane, const struct op *op)
+{
+    const struct tb_copy s = op->shape;
+    const size_t to = (s.rows - 1) * s.dst_pitch + s.width,
+                 from = (s.rows - 1) * s.src_pitch + s.width;
+    struct block *target = block_of(op->device, to, "copy within, to"),
+                 *source = block_of(op->source, from, "copy within, from");
+    ledger(lane, source, op->source, from, s.rows > 1 ? s.src_pitch : 0, s.width, false,
+           "copy within, from");
+    ledger(lane, target, op->device, to, s.rows > 1 ? s.dst_pitch : 0, s.width, true,
+           "copy within, to");
+    for (size_t row = 0; row < s.rows; row++)
+        memcpy(host_of(target, op->device) + row * s.dst_pitch,
+               host_of(source, op->source) + row * s.src_pitch, s.width);
+    red_check(target);
+}
+
 /* A fault that shows when the work is done: its result is garbage, the device
  * is lost. */
 static bool fails_late(const struct op *op)
 {
-    const bool counts = op->kind == OP_IN || op->kind == OP_OUT || op->kind == OP_LAUNCH;
+    const bool counts =
+        op->kind == OP_IN || op->kind == OP_OUT || op->kind == OP_WITHIN || op->kind == OP_LAUNCH;
     if (sim.fail != SIM_FAIL_LATE || !counts || sim.late <= 0 || --sim.late > 0)
         return false;
     sim.failed = sim.lost = true;
@@ -557,6 +581,9 @@ static void run_head(struct tb_lane *lane)
         case OP_IN:
         case OP_OUT:
             run_copy(lane, op);
+            break;
+        case OP_WITHIN:
+            run_within(lane, op);
             break;
         case OP_FILL: {
             struct block *block = block_of(op->device, op->bytes, "fill");
@@ -767,6 +794,9 @@ static void block_idle_check(const struct block *block)
         for (const struct op *op = sim.lane[i] ? sim.lane[i]->head : NULL; op; op = op->next) {
             const tb_dptr at[] = {op->device, op->params.a, op->params.b, op->params.c};
             const bool copies = op->kind == OP_IN || op->kind == OP_OUT || op->kind == OP_FILL;
+            if (op->kind == OP_WITHIN && (op->device - block->base < block->bytes ||
+                                          op->source - block->base < block->bytes))
+                violation("device memory freed with a copy still to be done");
             for (int x = copies ? 0 : 1; x < (copies ? 1 : op->kind == OP_LAUNCH ? 4 : 1); x++)
                 if (at[x] - block->base < block->bytes)
                     violation("device memory freed with work on it still to be done");
@@ -941,6 +971,22 @@ static enum tb_status sim_h2d(struct tb_lane *lane, tb_dptr dst, const void *src
 static enum tb_status sim_d2h(struct tb_lane *lane, void *dst, tb_dptr src, struct tb_copy shape)
 {
     return copy(lane, OP_OUT, src, dst, shape);
+}
+
+static enum tb_status sim_d2d(struct tb_lane *lane, tb_dptr dst, tb_dptr src, struct tb_copy shape)
+{
+    pthread_mutex_lock(&lock);
+    const enum tb_status status = seam("d2d");
+    if (status != TB_OK)
+        return leave(status);
+    block_of(dst, (shape.rows - 1) * shape.dst_pitch + shape.width, "copy within, to");
+    block_of(src, (shape.rows - 1) * shape.src_pitch + shape.width, "copy within, from");
+    struct op *op = op_new(lane, OP_WITHIN);
+    op->device = dst;
+    op->source = src;
+    op->shape = shape;
+    drift();
+    return leave(TB_OK);
 }
 
 static enum tb_status sim_fill0(struct tb_lane *lane, tb_dptr dst, size_t bytes)
@@ -1213,6 +1259,7 @@ const struct tb_dev_ops *tb_dev(void)
         .event_close = sim_event_close,
         .h2d = sim_h2d,
         .d2h = sim_d2h,
+        .d2d = sim_d2d,
         .fill0 = sim_fill0,
         .launch = sim_launch,
         .record = sim_record,

@@ -3,6 +3,7 @@
  * ragged shape, in tiles and with little memory, and after every fault. What a routine must not
  * read is NaN, what it must not write is compared (product.h). */
 #include "../../src/exec.h"
+#include "../../src/kernel.h"
 #include "../../src/pool.h"
 #include "dev_sim.h"
 #include "product.h"
@@ -19,7 +20,7 @@ static void device_up(const char *tile, const char *chunk, bool inline_calls)
 {
     setenv("TILEBLAS_SIM_TILE", tile, 1);
     setenv("TILEBLAS_SIM_CHUNK", chunk, 1);
-    setenv("TILEBLAS_SIM_MEMORY", "8000000", 1);
+    setenv("TILEBLAS_SIM_MEMORY", "16000000", 1);
     setenv("TILEBLAS_SIM_INLINE", inline_calls ? "1" : "0", 1);
     setenv("TILEBLAS_THREADS", "3", 1);
     cr_assert_eq(tb_dev()->open(0, &caps), TB_OK);
@@ -188,24 +189,20 @@ Test(triangle, operands_in_other_places)
             .nan_c = seed % 5 == 0,
             .seed = seed,
             .where = {places[seed % 4], places[seed / 4 % 4], places[seed / 16 % 4]}};
-        const bool two = spec.op == TB_SYR2K || spec.op == TB_HER2K;
         if (spec.op == TB_SYRK || spec.op == TB_SYR2K)
             spec.ta = spec.ta == 'C' ? 'T' : 'N';
         if (spec.op == TB_SYRK || spec.op == TB_HERK)
             spec.where[1] = TB_HOST_PAGEABLE;
-        if (two && spec.where[2] >= TB_DEVICE)
-            spec.where[2] = TB_HOST_PAGEABLE;
         if (exists(&spec))
             try_spec(&spec, 1 << 20);
     }
     device_down();
 }
 
-/* Two products into a C in place: not both at once, so not at all. */
-Test(triangle, rank_2k_in_place_is_left)
+/* The launches of a rank-2k form into a C in place, refused one by one: where the first product of
+ * a tile is there and the second is not, C is lost, and that is said; else all of it is right. */
+Test(triangle, rank_2k_in_place_is_whole_or_said_to_be_lost)
 {
-    struct product p;
-    int64_t rects;
     const struct spec spec = {.op = TB_SYR2K,
                               .ab = TB_F64,
                               .c = TB_F64,
@@ -215,13 +212,36 @@ Test(triangle, rank_2k_in_place_is_left)
                               .n = 20,
                               .k = 5,
                               .alpha = 1,
-                              .beta = 1,
+                              .beta = 2,
                               .where = {TB_HOST_PAGEABLE, TB_HOST_PAGEABLE, TB_DEVICE}};
-    device_up("8", "512", false);
-    product_open(&p, &spec);
-    cr_expect_eq(attempt(&p, 1 << 20, &rects), TB_NO_KERNEL);
-    product_close(&p);
-    device_down();
+    int lost = 0, whole = 0;
+    bool more = true;
+    for (long n = 1; more; n++) {
+        struct product p;
+        struct tb_plan plan;
+        struct tb_undone undone;
+        struct tb_exec_stats stats;
+        struct tb_rect rect;
+        device_up("8", "512", false);
+        sim_seed((uint64_t)n);
+        product_open(&p, &spec);
+        cr_assert_eq(plan_build(&p.call, &caps, 1 << 20, &plan), TB_OK);
+        sim_fail(SIM_FAIL_ONCE, n);
+        const enum tb_status status = exec_run(&p.call, &plan, &undone, &stats);
+        more = sim_failed();
+        cr_expect(status != TB_OK || !undone.unsure);
+        lost += undone.unsure;
+        for (whole += !undone.unsure && status != TB_OK;
+             !undone.unsure && undone_next(&undone, &rect);)
+            product_rect(&p, &rect);
+        cr_expect(undone.unsure || product_right(&p), "fault %ld", n);
+        undone_free(&undone);
+        plan_free(&plan);
+        product_close(&p);
+        device_down();
+    }
+    cr_expect_geq(lost, 6, "a fault between the products of each tile"); /* 6 tiles */
+    cr_expect_gt(whole, lost);
 }
 
 /* Half of C comes and goes, and A once; tiles outside of the triangle are not computed. */
@@ -374,6 +394,37 @@ Test(triangle_faults, in_place)
     countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
 }
 
+/* Nothing crosses the link: a triangle in halves, corners and squares. */
+Test(triangle_faults, in_halves)
+{
+    struct spec spec = {.op = TB_SYRK,
+                        .ab = TB_F64,
+                        .c = TB_F64,
+                        .ta = 'N',
+                        .uplo = 'L',
+                        .m = 37,
+                        .n = 37,
+                        .k = 6,
+                        .gap = 1,
+                        .alpha = -1,
+                        .beta = 2,
+                        .seed = 9,
+                        .where = {TB_DEVICE, TB_HOST_PAGEABLE, TB_DEVICE}};
+    for (int i = 0; i < 2; i++) {
+        struct tb_plan plan;
+        struct product p;
+        spec.uplo = "LU"[i];
+        device_up("8", "256", false);
+        product_open(&p, &spec);
+        cr_assert_eq(plan_build(&p.call, &caps, 1 << 20, &plan), TB_OK);
+        cr_expect_eq(plan.pieces, 9); /* five corners */
+        plan_free(&plan);
+        product_close(&p);
+        device_down();
+        countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
+    }
+}
+
 Test(triangle_faults, on_the_caller)
 {
     const struct spec spec = {.op = TB_SYR2K,
@@ -465,6 +516,52 @@ Test(side, with_little_memory)
     all_sides("8", "512", 12000);
 }
 
+/* In strips and with slots that are used again; copies within the device take the place of those
+ * over the link. */
+Test(side, operands_in_other_places)
+{
+    static const enum tb_where places[] = {TB_HOST_PAGEABLE, TB_HOST_PINNED, TB_DEVICE, TB_MANAGED};
+    static const enum tb_op ops[] = {TB_SYMM, TB_HEMM, TB_TRMM, TB_TRSM};
+    device_up("8", "512", false);
+    for (unsigned seed = 0; seed < 64 * 4 * 4 * 2; seed++) {
+        const enum tb_op op = ops[seed / 64 % 4];
+        const enum tb_type type = types[op == TB_HEMM ? 2 + seed / 256 % 2 : seed / 256 % 4];
+        struct sim_counts before = sim_counts();
+        struct product p;
+        int64_t rects;
+        sim_seed(seed);
+        exec_brief_bytes = seed % 2 ? 0 : 1e9;
+        const struct spec spec = {.op = op,
+                                  .ab = type,
+                                  .c = type,
+                                  .side = "LR"[seed % 2],
+                                  .uplo = "LU"[seed / 2 % 2],
+                                  .diag = has_diag(op) ? "NU"[seed / 3 % 2] : 0,
+                                  .ta = has_diag(op) ? "NTC"[seed % 3] : 0,
+                                  .m = 1 + seed % 31,
+                                  .n = 1 + seed * 7 % 37,
+                                  .gap = seed % 2,
+                                  .alpha = seed % 7 ? -2 : 1,
+                                  .alpha_im = call_is_complex(type) && op != TB_TRSM ? seed % 4 : 0,
+                                  .beta = has_diag(op) || seed % 5 == 0 ? 0 : -1,
+                                  .nan_c = !has_diag(op) && seed % 5 == 0,
+                                  .seed = seed,
+                                  .where = {places[seed % 4],
+                                            has_diag(op) ? TB_HOST_PAGEABLE : places[seed / 4 % 4],
+                                            places[seed / 16 % 4]}};
+        product_open(&p, &spec);
+        cr_expect_eq(attempt(&p, seed < 1024 ? 1 << 20 : 16000, &rects), TB_OK, "%s", words(&spec));
+        cr_expect(product_right(&p), "%s, seed %u", words(&spec), seed);
+        product_close(&p);
+        struct sim_counts after = sim_counts();
+        if (spec.where[TB_C] >= TB_DEVICE)
+            cr_expect_eq(after.copies_out, before.copies_out);
+        if (spec.where[TB_A] >= TB_DEVICE && spec.where[TB_C] >= TB_DEVICE && has_diag(op))
+            cr_expect_eq(after.copies_in, before.copies_in);
+    }
+    device_down();
+}
+
 static void side_faults(enum tb_op op, char side, char uplo, enum tb_type type, size_t memory)
 {
     const struct spec spec = {.op = op,
@@ -513,6 +610,41 @@ Test(side_faults, trsm)
 Test(side_faults, trsm_right)
 {
     side_faults(TB_TRSM, 'R', 'U', TB_F64, 1 << 20);
+}
+
+/* On the device: what was stored is new, the rest as it was. */
+static void near_faults(enum tb_op op, char side, enum tb_where a, enum tb_where b)
+{
+    const struct spec spec = {.op = op,
+                              .ab = TB_C64,
+                              .c = TB_C64,
+                              .side = side,
+                              .uplo = 'L',
+                              .diag = has_diag(op) ? 'N' : 0,
+                              .ta = has_diag(op) ? 'C' : 0,
+                              .m = 19,
+                              .n = 23,
+                              .gap = 1,
+                              .alpha = -2,
+                              .beta = has_diag(op) ? 0 : 2,
+                              .seed = 9,
+                              .where = {a, b, TB_DEVICE}};
+    countdown(&spec, SIM_FAIL_ONCE, 1 << 20, false);
+}
+
+Test(side_faults, symm_on_the_device)
+{
+    near_faults(TB_SYMM, 'R', TB_DEVICE, TB_DEVICE);
+}
+
+Test(side_faults, trmm_on_the_device)
+{
+    near_faults(TB_TRMM, 'L', TB_HOST_PAGEABLE, TB_HOST_PAGEABLE);
+}
+
+Test(side_faults, trsm_on_the_device)
+{
+    near_faults(TB_TRSM, 'R', TB_DEVICE, TB_HOST_PAGEABLE);
 }
 
 Test(side_faults, trsm_with_little_memory)
@@ -578,6 +710,57 @@ Test(side, in_strips_of_a_device, .timeout = 200)
         try_spec(&spec, 7 << 20);
     }
     device_down();
+}
+
+static int steps_in_planes(const struct tb_call *call, size_t memory)
+{
+    struct tb_plan plan;
+    int steps = 0;
+    cr_assert_eq(plan_build(call, &caps, memory, &plan), TB_OK);
+    for (int32_t i = 0; i < plan.count; i++) {
+        const struct tb_step *step = plan_step(&plan, i);
+        steps += step->kind == TB_COMPUTE && step->action == TB_PRODUCT_OF &&
+                 kernel_row(step->kernel)->family == TB_X3;
+    }
+    plan_free(&plan);
+    return steps;
+}
+
+/* Products between strips of single precision on 16-bit planes, in an area of each lane; and a
+ * launch of which the last kernel is refused: B is at home, so what is left is finished. */
+Test(side, single_precision_in_planes, .timeout = 200)
+{
+    static const enum tb_op ops[] = {TB_SYMM, TB_TRMM, TB_TRSM};
+    for (int i = 0; i < 6; i++) { /* the last three with a fault */
+        const char side = "LR"[i % 2];
+        const enum tb_op op = ops[i % 3];
+        const struct spec spec = {.op = op,
+                                  .ab = TB_F32,
+                                  .c = TB_F32,
+                                  .side = side,
+                                  .uplo = "LU"[i / 2 % 2],
+                                  .ta = has_diag(op) ? "NT"[i / 3] : 0,
+                                  .diag = has_diag(op) ? "NU"[i / 3] : 0,
+                                  .m = side == 'L' ? 1100 : 70,
+                                  .n = side == 'L' ? 70 : 1100,
+                                  .gap = 1,
+                                  .alpha = -2,
+                                  .beta = has_diag(op) || i == 0 ? 0 : 2,
+                                  .seed = (unsigned)i};
+        struct product p;
+        int64_t rects;
+        device_up("0", "0", false);
+        caps.sms = 132; /* of a device on which planes pay at that size */
+        product_open(&p, &spec);
+        cr_expect_gt(steps_in_planes(&p.call, 12 << 20), 0, "%s", words(&spec));
+        if (i >= 3)
+            sim_fail(SIM_FAIL_PART, 1);
+        const enum tb_status status = attempt(&p, 12 << 20, &rects);
+        cr_expect_eq(status, i >= 3 ? TB_TORN : TB_OK, "%s", words(&spec));
+        cr_expect(product_right(&p), "%s", words(&spec));
+        product_close(&p);
+        device_down();
+    }
 }
 
 static struct tb_call side_call(enum tb_op op, char uplo, int64_t n, int64_t others)
@@ -664,6 +847,74 @@ Test(side, pages_of_the_other_triangle)
         for (int e = 0; e < ORDER && call.op == TB_SYRK; e++)
             cr_assert_eq(x[e + e * ORDER], b[e] * b[e] + b[e + ORDER] * b[e + ORDER] +
                                                b[e + 2 * ORDER] * b[e + 2 * ORDER]);
+    }
+    device_down();
+}
+
+static void number_set(enum tb_type type, void *at, int64_t i, double re, double im)
+{
+    const bool pair = call_is_complex(type), single = type == TB_F32 || type == TB_C32;
+    for (int part = 0; part < (pair ? 2 : 1); part++) {
+        const double x = part ? im : re;
+        if (single)
+            ((float *)at)[pair ? 2 * i + part : i] = (float)x;
+        else
+            ((double *)at)[pair ? 2 * i + part : i] = x;
+    }
+}
+
+static double number_of(enum tb_type type, const void *at, int64_t i)
+{
+    return type == TB_F32 || type == TB_C32 ? (double)((const float *)at)[i]
+                                            : ((const double *)at)[i];
+}
+
+/* alpha comes before A: a product of A and B that is no number without it does not show, nor one
+ * that vanishes. The other way round alpha B may be infinite where the CPU's is. */
+Test(side, alpha_before_the_triangle)
+{
+    enum { ORDER = 300, OTHERS = 2 };
+    static char a[16 * ORDER * ORDER], c[16 * ORDER * OTHERS];
+    device_up("0", "0", false);
+    for (int i = 0; i < 4 * 3 * 2 * 3; i++) {
+        const enum tb_type type = types[i % 4];
+        const bool wide = type == TB_F64 || type == TB_C64, pair = call_is_complex(type);
+        const double tiny = wide ? 1e-200 : 1e-25, huge = wide ? 1e200 : 1e25;
+        const double scale[] = {wide ? 1e300 : 1e35, wide ? 1e-300 : 1e-35, wide ? 1e300 : 1e35};
+        const double of_a[] = {tiny, huge, tiny}, of_b[] = {tiny, huge, huge};
+        const int way = i / 4 % 3;
+        struct tb_call call = side_call(TB_TRMM, 'L', ORDER, OTHERS);
+        char *b = c;
+        call.ab = call.c_type = call.alpha_type = call.beta_type = type;
+        if (i / 12 % 2) {
+            call.side = 'R';
+            call.m = OTHERS;
+            call.n = ORDER;
+            call.ldc = OTHERS;
+        }
+        if (i / 24) { /* managed: on the device, for this purpose */
+            call.where[TB_C] = i / 24 == 1 ? TB_HOST_PINNED : TB_MANAGED;
+            b = sim_user_alloc((enum tb_where)call.where[TB_C], sizeof c);
+        }
+        number_set(type, &call.alpha, 0, pair ? 0 : scale[way], scale[way]);
+        for (int e = 0; e < ORDER * ORDER; e++)
+            number_set(type, a, e, of_a[way], 0);
+        for (int e = 0; e < ORDER * OTHERS; e++)
+            number_set(type, b, e, of_b[way], 0);
+        call.a = a;
+        call.c = b;
+        must_run(&call);
+        for (int e = 0; e < ORDER * OTHERS; e++) {
+            const int at = call.side == 'L' ? e % ORDER : ORDER - 1 - e / OTHERS;
+            const double want = scale[way] * of_b[way] * of_a[way] * (at + 1);
+            const double got = number_of(type, b, pair ? 2 * e + 1 : e);
+            if (way == 2)
+                cr_assert_not(isfinite(got), "%d of %d: %g", e, i, got);
+            else
+                cr_assert_float_eq(got / want, 1, 1e-4, "%d of %d: %g, not %g", e, i, got, want);
+        }
+        if (i / 24)
+            sim_user_free(b);
     }
     device_down();
 }

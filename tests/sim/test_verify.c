@@ -115,6 +115,62 @@ static void try_right(unsigned t, int data, unsigned seed)
     free(c);
 }
 
+/* --- The other routines --- */
+
+static const enum tb_op ops[] = {TB_GEMMT, TB_SYMM,  TB_HEMM, TB_SYRK, TB_HERK,
+                                 TB_SYR2K, TB_HER2K, TB_TRMM, TB_TRSM};
+
+static bool is_hermitian(enum tb_op op)
+{
+    return op == TB_HEMM || op == TB_HERK || op == TB_HER2K;
+}
+
+static struct tb_call other_of(enum tb_op op, enum tb_type type, unsigned seed, const void *a,
+                               const void *b, void *c)
+{
+    const bool rank = op == TB_SYRK || op == TB_SYR2K || op == TB_HERK || op == TB_HER2K;
+    const bool complex = call_is_complex(type), solves = op == TB_TRMM || op == TB_TRSM;
+    const enum tb_type real = type == TB_C32 ? TB_F32 : type == TB_C64 ? TB_F64 : type;
+    struct tb_call call = call_of(0, seed, a, b, c);
+    call.op = op;
+    call.ab = call.c_type = type;
+    call.alpha_type = op == TB_HERK ? real : type;
+    call.beta_type = op == TB_HERK || op == TB_HER2K ? real : type;
+    call.uplo = "LU"[seed / 2 % 2];
+    if (rank)
+        call.ta = seed % 3 == 0 ? 'N' : is_hermitian(op) ? 'C' : 'T';
+    if (rank || op == TB_GEMMT)
+        call.m = call.n;
+    else
+        call.side = "LR"[seed % 2];
+    if (!rank && !solves && op != TB_GEMMT)
+        call.ta = call.tb = 'N';
+    call.diag = solves ? "NU"[seed / 4 % 2] : 0;
+    if (!call_has_b(&call))
+        call.b = NULL;
+    memset(&call.alpha, 0, sizeof call.alpha);
+    memset(&call.beta, 0, sizeof call.beta);
+    store(call.alpha_type, &call.alpha, 0, seed % 4 ? 1 : -0.7);
+    if (complex && op != TB_HERK && seed % 3 == 1)
+        store(call.alpha_type, &call.alpha, 1, 0.4);
+    store(call.beta_type, &call.beta, 0, seed % 5 == 0 ? 0 : seed % 5 == 1 ? 1 : -1.3);
+    return call;
+}
+
+static void try_other(enum tb_op op, enum tb_type type, int data, unsigned seed)
+{
+    void *a = matrix(type, data), *b = matrix(type, data), *c = matrix(type, data);
+    struct tb_call call = other_of(op, type, seed, a, b, c);
+    if (run_enter(&call).fn != NULL || device_state() != TB_DEVICE_READY) {
+        fprintf(stderr, "refused: %s, type %d, data %d, seed %u\n", call_op_name(op), type, data,
+                seed);
+        exit(1);
+    }
+    free(a);
+    free(b);
+    free(c);
+}
+
 static double number(enum tb_type type, const void *at, int64_t i)
 {
     return type == TB_F16                     ? (double)sim_half_to_float(((const uint16_t *)at)[i])
@@ -168,6 +224,63 @@ static void try_wrong(unsigned t, enum tb_where where)
     free(want);
 }
 
+/* A triangle that is far from singular; in place or not, alone or with the old C. */
+static void try_wrong_other(enum tb_op op, enum tb_type type, unsigned seed, enum tb_where where)
+{
+    const int64_t numbers = (int64_t)SIDE * SIDE * (call_is_complex(type) ? 2 : 1);
+    const size_t bytes = (size_t)SIDE * SIDE * call_elem_bytes(type);
+    void *a = matrix(type, 0), *b = matrix(type, 0), *c = matrix(type, 0), *home = c;
+    void *want = malloc(bytes);
+    memcpy(want, c, bytes);
+    for (int64_t i = 0; i < SIDE && op == TB_TRSM; i++)
+        store(type, a, (i + i * SIDE) * (call_is_complex(type) ? 2 : 1), 2 * SIDE);
+    struct tb_call reference = other_of(op, type, seed, a, b, want);
+    reference.m = reference.n = reference.k = SIDE;
+    if (op == TB_TRSM)
+        reference.diag = 'N';
+    if (where != TB_HOST_PAGEABLE) {
+        home = sim_user_alloc(where, bytes);
+        sim_user_write(home, c, bytes);
+    }
+    struct tb_call call = reference;
+    call.c = home;
+    if (run_enter(&call).fn != NULL)
+        failures++;
+    fallback_call(&reference);
+    if (where != TB_HOST_PAGEABLE) {
+        sim_user_read(c, home, bytes);
+        sim_user_free(home);
+    }
+    double most = 0, off = 0;
+    for (int64_t i = 0; i < numbers; i++) {
+        const int64_t at = call_is_complex(type) ? i / 2 : i, row = at % SIDE, col = at / SIDE;
+        if (call_is_triangular(&call) && (call.uplo == 'L' ? row < col : row > col))
+            continue; /* the wrong kernel spoils that too, where C is in place */
+        most = fmax(most, fabs(number(type, want, i)));
+        off = fmax(off, fabs(number(type, c, i) - number(type, want, i)));
+    }
+    if (!(off < 1e-4 * most) || device_state() != TB_DEVICE_DEAD) {
+        fprintf(stderr, "not repaired: %s, type %d, off by %g of %g, device %d\n", call_op_name(op),
+                type, off, most, (int)device_state());
+        failures++;
+    }
+    free(a);
+    free(b);
+    free(c);
+    free(want);
+}
+
+/* From 16 on: four of each routine, the types and flags as they come; the third into a C on
+ * the device. */
+static void try_wrong_number(unsigned number)
+{
+    static const enum tb_type real[] = {TB_F64, TB_F32, TB_C64, TB_C32};
+    const enum tb_op op = ops[number / 4 % 9];
+    const enum tb_type type = real[is_hermitian(op) ? 2 + number % 2 : number % 4];
+    const bool place = number % 4 == 2;
+    try_wrong_other(op, type, number + number / 4, place ? TB_DEVICE : TB_HOST_PAGEABLE);
+}
+
 int main(int argc, char **argv)
 {
     const bool wrong = argc > 2 && strcmp(argv[1], "wrong") == 0;
@@ -177,12 +290,19 @@ int main(int argc, char **argv)
     setenv("TILEBLAS_ROUTE", "gpu", 1);
     setenv("TILEBLAS_VERIFY", "1", 1);
     run_setup();
-    if (wrong) /* a process for each: the device is off afterwards */
+    if (wrong && atoi(argv[2]) >= 16)
+        try_wrong_number((unsigned)atoi(argv[2]) - 16);
+    else if (wrong) /* a process for each: the device is off afterwards */
         try_wrong((unsigned)atoi(argv[2]) % 8, atoi(argv[2]) < 8 ? TB_HOST_PAGEABLE : TB_DEVICE);
     else
         for (unsigned t = 0; t < 8; t++)
             for (int data = 0; data < DATA; data++)
                 for (unsigned seed = 0; seed < 12; seed++)
                     try_right(t, data, seed * 5 + t);
+    for (unsigned o = 0; o < 9 && !wrong; o++)
+        for (unsigned t = is_hermitian(ops[o]) ? 2 : 0; t < 4; t++)
+            for (int data = 0; data < DATA; data++)
+                for (unsigned seed = 0; seed < 6; seed++)
+                    try_other(ops[o], pairs[t].ab, data, seed * 5 + t);
     return failures != 0;
 }

@@ -741,6 +741,32 @@ static void copy_there_and_back(size_t width, size_t rows, size_t pitch, size_t 
     CHECK(tb_dev()->free(ptr) == TB_OK);
 }
 
+/* Runs go from one place on the device to another, with other pitches. */
+static void copy_within(size_t width, size_t rows, size_t pitch, size_t other)
+{
+    static unsigned char up[4096], down[4096];
+    const struct tb_copy all = {sizeof up, 1, sizeof up, sizeof up};
+    struct tb_lane *lane;
+    struct tb_event *event;
+    tb_dptr from, to;
+    for (size_t i = 0; i < sizeof up; i++)
+        up[i] = (unsigned char)(i * 5 + i / 251 + 1);
+    CHECK(tb_dev()->alloc(sizeof up, &from) == TB_OK && tb_dev()->alloc(sizeof up, &to) == TB_OK);
+    CHECK(tb_dev()->lane_open(&lane, false) == TB_OK && tb_dev()->event_open(&event) == TB_OK);
+    CHECK(tb_dev()->fill0(lane, to, sizeof up) == TB_OK);
+    CHECK(tb_dev()->h2d(lane, from, up, all) == TB_OK);
+    CHECK(tb_dev()->d2d(lane, to, from, (struct tb_copy){width, rows, other, pitch}) == TB_OK);
+    CHECK(tb_dev()->d2h(lane, down, to, all) == TB_OK);
+    CHECK(tb_dev()->record(event, lane) == TB_OK && tb_dev()->sync(event) == TB_OK);
+    for (size_t i = 0; i < sizeof up; i++) {
+        const size_t run = i / other, at = i % other;
+        CHECK(down[i] == (run < rows && at < width ? up[run * pitch + at] : 0));
+    }
+    tb_dev()->event_close(event);
+    tb_dev()->lane_close(lane);
+    CHECK(tb_dev()->free(from) == TB_OK && tb_dev()->free(to) == TB_OK);
+}
+
 static void copies(void)
 {
     check_ready("Fake GPU 0");
@@ -756,6 +782,13 @@ static void copies(void)
     CHECK(calls("cuMemcpy2DAsync") == 2);
     copy_there_and_back(300, 5, 301, 700); /* a pitch the driver does not take: run by run */
     CHECK(calls("cuMemcpy2DAsync") == 2);
+    copy_within(37, 11, 53, 64);
+    CHECK(calls("cuMemcpy2DAsync") == 3);
+    copy_within(64, 11, 64, 64);
+    copy_within(37, 1, 53, 41);
+    copy_within(37, 0, 53, 41);
+    copy_within(300, 5, 301, 700);
+    CHECK(calls("cuMemcpy2DAsync") == 3);
 }
 
 static const struct tb_gemm_params one_product = {.m = 1, .n = 1, .k = 1, .batch = 1};

@@ -597,19 +597,104 @@ Test(plan, the_only_tile_has_scratch_where_there_is_room)
     }
 }
 
+/* Single precision beside a triangle: nearly all of the work goes to kernels that pack, each lane
+ * with an area that is large enough for every one of its launches, out of the same memory; where
+ * that is short, or sums are to be strict, others take their place. */
+Test(plan, strips_get_areas_too)
+{
+    static const enum tb_op ops[] = {TB_SYMM, TB_TRMM, TB_TRSM};
+    for (int round = 0; round < 3 * 2 * 12; round++) {
+        struct tb_caps caps = caps_of(0, 0);
+        struct tb_plan plan;
+        const size_t memory = (size_t)1 << (24 + round % 12);
+        struct tb_call call = call_of(TB_F32, TB_F32, 'N', 'N', 8192, 8192, 0);
+        double packed = 0, all = 0;
+        call.op = ops[round / 24];
+        call.side = "LR"[round / 12 % 2];
+        call.uplo = 'L';
+        call.diag = 'N';
+        caps.strict = round % 12 == 11;
+        const enum tb_status status = plan_build(&call, &caps, memory, &plan);
+        if (status != TB_OK) {
+            cr_expect_lt(memory, (size_t)1 << 25, "%zu", memory);
+            continue;
+        }
+        cr_expect_leq(plan.bytes, memory);
+        const struct tb_slots *last = &plan.slots[TB_C];
+        cr_expect_geq(plan.scratch_bytes > 0 ? plan.scratch_offset : plan.bytes,
+                      last->offset + (size_t)last->count * last->bytes);
+        for (int32_t i = 0; i < plan.count; i++) {
+            const struct tb_step *step = plan_step(&plan, i);
+            if (step->kind != TB_COMPUTE || step->action == TB_MIRROR)
+                continue;
+            const struct tb_kernel *row = kernel_row(step->kernel);
+            const struct tb_gemm_params params = {
+                .m = step->m, .n = step->n, .k = step->k, .batch = 1};
+            const double work = (double)step->m * (double)step->n * (double)step->k;
+            const size_t area = kernel_scratch(row, &caps, &params);
+            cr_assert_leq(area, plan.scratch_bytes);
+            cr_assert(area == 0 || plan_scratch_offset(&plan, step->lane) + area <= plan.bytes);
+            all += work;
+            packed += row->family == TB_X3 ? work : 0;
+        }
+        if (caps.strict)
+            cr_expect_eq(packed, 0);
+        else if (memory >= (size_t)1 << 31)
+            cr_expect_gt(packed, 0.9 * all, "%s: %g of %g", call_op_name(call.op), packed, all);
+        cr_expect_eq(kernel_row(plan.kernel)->family, packed > 0 ? TB_X3 : TB_SIMT);
+        plan_free(&plan);
+    }
+}
+
+/* A triangle that is on the device already: every entry of it once, and nearly all by kernels that
+ * know no triangles. */
+Test(plan, triangles_in_place_are_cut_in_halves)
+{
+    static const enum tb_type types[] = {TB_F32, TB_F64, TB_C64};
+    const struct tb_caps caps = caps_of(0, 0);
+    for (int round = 0; round < 12; round++) {
+        const int64_t n = round < 6 ? 8192 : 5001;
+        struct tb_plan plan;
+        struct tb_call call = call_of(types[round % 3], types[round % 3], 'N', 'T', n, n, 3000);
+        call.op = round % 2 ? TB_SYR2K : TB_SYRK;
+        call.uplo = "LU"[round / 3 % 2];
+        call.b = call.a;
+        call.where[0] = call.where[1] = call.where[2] = TB_DEVICE;
+        cr_assert_eq(plan_build(&call, &caps, (size_t)1 << 32, &plan), TB_OK);
+        const int products = call.op == TB_SYR2K ? 2 : 1;
+        double square = 0, corner = 0;
+        int64_t commits = 0;
+        for (int32_t i = 0; i < plan.count; i++) {
+            const struct tb_step *step = plan_step(&plan, i);
+            const struct tb_panel *c = &step->range;
+            const double rows = (double)c->rows, cols = (double)c->cols;
+            cr_assert_eq(step->kind, TB_COMPUTE);
+            cr_assert_eq(step->k, 3000);
+            cr_assert_eq(step->first, i % products == 0);
+            cr_assert_eq(step->commits, i % products == products - 1);
+            cr_assert(!step->commits || step->piece0 == commits++);
+            cr_assert(c->part ? c->row == c->col && c->rows == c->cols
+                              : (call.uplo == 'L' ? c->row >= c->col + c->cols
+                                                  : c->col >= c->row + c->rows));
+            *(c->part ? &corner : &square) += c->part ? rows * (rows + 1) / 2 : rows * cols;
+            if (plan.scratch_bytes > 0)
+                cr_assert_leq(plan_scratch_offset(&plan, step->lane) + plan.scratch_bytes,
+                              plan.bytes);
+        }
+        cr_expect_eq(commits, plan.pieces);
+        cr_expect_eq(square + corner, products * (double)n * (double)(n + 1) / 2);
+        cr_expect_lt(corner, 0.12 * square);
+        cr_expect_eq(kernel_row(plan.kernel)->family, types[round % 3] == TB_F32 ? TB_X3 : TB_DMMA);
+        plan_free(&plan);
+    }
+}
+
 Test(plan, refusals)
 {
     const struct tb_caps caps = caps_of(0, 0);
     struct tb_plan plan;
     struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 100, 100, 100);
     cr_expect_eq(plan_build(&call, &caps, 1000, &plan), TB_NO_MEMORY);
-    call.op = TB_TRSM; /* not with an operand on the device */
-    call.side = 'L';
-    call.uplo = 'U';
-    call.where[0] = TB_DEVICE;
-    cr_expect_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_NO_KERNEL);
-    call.where[0] = TB_HOST_PAGEABLE;
-    call.op = TB_GEMM;
     call.k = 0;
     cr_expect_eq(plan_build(&call, &caps, 1 << 30, &plan), TB_NO_KERNEL);
 }

@@ -315,7 +315,11 @@ static enum tb_status cuda_bind(void)
 {
     if (!cuda.context)
         return cuda_refuse(TB_NO_DEVICE, "no device is open");
-    return CU(cuCtxSetCurrent, cuda.context);
+    /* While the program captures a graph in the global mode, what we ask the driver for on threads
+     * of ours would be refused, and would end the capture. */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    const enum tb_status status = CU(cuThreadExchangeStreamCaptureMode, &mode);
+    return status == TB_OK ? CU(cuCtxSetCurrent, cuda.context) : status;
 }
 
 /* --- memory --------------------------------------------------------------------------------------
@@ -555,15 +559,19 @@ static enum tb_status cuda_over(struct tb_event *event, bool *over)
 /* Sleeps between looks, the longer the longer it takes: an eighth of the time at most is lost. */
 static enum tb_status cuda_sync(struct tb_event *event)
 {
-    const long least = 20, most = 1000;
-    long waited = 0; /* us, by what was asked for */
+    const int64_t least = 20, most = 1000, hung = 5000000;
+    int64_t waited = 0; /* us, by what was asked for */
     for (;;) {
         bool over;
         const enum tb_status status = cuda_over(event, &over);
         if (status != TB_OK || over)
             return status;
-        const long part = waited / 16, nap = part < least ? least : part > most ? most : part;
-        nanosleep(&(struct timespec){0, nap * 1000}, NULL);
+        const int64_t part = waited / 16;
+        const int64_t nap = waited > hung  ? 100 * most
+                            : part < least ? least
+                            : part > most  ? most
+                                           : part;
+        nanosleep(&(struct timespec){0, (long)nap * 1000}, NULL);
         waited += nap;
     }
 }
@@ -884,8 +892,7 @@ static enum tb_status cuda_launch(struct tb_lane *lane, int kernel,
     if (status == TB_OK && count > 1)
         by_value.guard = by_value.scratch;
     if (status == TB_OK && (count > 1 || parts[0].launch.scratch > 0))
-        status =
-            cuda_fill0(lane, by_value.scratch, kernel_cleared(kernel_row(settled), &by_value));
+        status = cuda_fill0(lane, by_value.scratch, kernel_cleared(kernel_row(settled), &by_value));
     for (int i = 0; status == TB_OK && i < count; i++) {
         status = cuda_launch_part(lane, &parts[i], fns[i], &by_value);
         if (status != TB_OK && i > TB_PARTS_READING) /* a part before may have written C */

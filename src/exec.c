@@ -192,6 +192,7 @@ static void job_fail(struct tb_job *job, enum tb_status status)
     if (job->status == TB_OK)
         job->status = status;
     pthread_cond_broadcast(&pool_get()->moved);
+    pthread_cond_broadcast(&pool_get()->work); /* there may be nothing left to send */
 }
 
 /* --- Order --- */
@@ -290,6 +291,15 @@ static bool any_swift(const struct tb_pool *pool)
     return any;
 }
 
+/* Has it a buffer in a transfer that may have to wait for a product? Lock held. */
+static bool copier_lingers(const struct tb_copier *self)
+{
+    bool lingers = false;
+    for (int i = 0; i < TB_CHUNKS; i++)
+        lingers = lingers || (self->chunk[i].state != TB_CHUNK_FREE && self->chunk[i].lingers);
+    return lingers;
+}
+
 /* Should this copier carry for the job? Lock held. */
 static bool copier_suits(const struct tb_copier *self, const struct tb_job *job)
 {
@@ -297,10 +307,7 @@ static bool copier_suits(const struct tb_copier *self, const struct tb_job *job)
         return job->class == TB_BRIEF;
     if (job->class != TB_BRIEF || !any_swift(pool_get()))
         return true;
-    bool lingers = false;
-    for (int i = 0; i < TB_CHUNKS; i++)
-        lingers = lingers || (self->chunk[i].state != TB_CHUNK_FREE && self->chunk[i].lingers);
-    return !lingers;
+    return !copier_lingers(self);
 }
 
 enum tb_wish { TB_WISH_IN, TB_WISH_BACK, TB_WISH_BACK_MEANWHILE };
@@ -316,12 +323,13 @@ static bool any_to_send(const struct tb_pool *pool)
 
 /* Must the product of a download be over before its transfer is asked for? Transfers that wait on
  * the device hold up those that send: the device has few queues, which all lanes share. The
- * products of a brief call are short; and a copier that is alone has to send meanwhile. Lock held.
- */
+ * products of a brief call are short; and a copier that is alone has to send meanwhile. Where there
+ * are few, some are to stay free for a call that comes. Lock held. */
 static bool step_awaits(const struct tb_job *job, int32_t i)
 {
     return job->class == TB_LONG && copiers_able() > 1 && !job->state[i].landed &&
-           step_lingers(&job->plan, plan_step(&job->plan, i)) && any_to_send(pool_get());
+           step_lingers(&job->plan, plan_step(&job->plan, i)) &&
+           (any_to_send(pool_get()) || !any_swift(pool_get()));
 }
 
 /* May one more copier wait for this product? One does for each, all learn of it; the others carry
@@ -350,7 +358,8 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, enum tb_w
         return false;
     const struct tb_step *step = plan_step(&job->plan, *at);
     const bool awaits = !upload && step_awaits(job, *at);
-    if (!copier_suits(self, job) ||
+    const bool lingers = !upload && job->class == TB_LONG && !awaits && !job->state[*at].landed;
+    if (!copier_suits(self, job) || (lingers && copier_lingers(self)) ||
         (awaits && !may_await(&job->state[*at], wish == TB_WISH_BACK_MEANWHILE)))
         return false;
     if (task) {
@@ -360,9 +369,7 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, enum tb_w
         *task = (struct tb_task){.job = job,
                                  .step = *at,
                                  .piece = (*piece)++,
-                                 .lingers = upload ? job->in_lingers
-                                                   : job->class == TB_LONG && !awaits &&
-                                                         !job->state[*at].landed,
+                                 .lingers = upload ? job->in_lingers : lingers,
                                  .awaits = awaits,
                                  .landed = !upload && job->state[*at].landed};
         job->state[*at].waited = job->state[*at].waited || awaits;
@@ -479,6 +486,18 @@ static void task_close(struct tb_task *task, enum tb_status status, bool written
     pthread_mutex_unlock(&pool_get()->lock);
 }
 
+/* A copy between the caller's memory and a buffer took so long. Short columns lie pages apart, and
+ * their copies are slow on any CPU. */
+static void chunk_time(struct tb_chunk *chunk, size_t elem, const struct tb_piece *piece,
+                       int64_t ns)
+{
+    enum { PAGE = 4096 };
+    if ((size_t)piece->rows * elem >= PAGE)
+        pace_note(&chunk->of->pace, plan_piece_bytes(elem, piece), ns);
+    else
+        pace_follow(&chunk->of->pace);
+}
+
 /* The piece is here and good: the caller's memory gets it, unless the caller is gone. */
 static void task_commit(struct tb_chunk *chunk)
 {
@@ -496,7 +515,7 @@ static void task_commit(struct tb_chunk *chunk)
     job->done[step->piece0 + task->piece] = 1;
     job_leave(job);
     trace_span(start, "copier", "unstage", NULL);
-    pace_note(&chunk->of->pace, plan_piece_bytes(elem, &piece), pool_now_ns() - since);
+    chunk_time(chunk, elem, &piece, pool_now_ns() - since);
     task_close(task, TB_OK, true);
 }
 
@@ -581,7 +600,7 @@ static enum tb_status task_stage(struct tb_chunk *chunk, const struct tb_task *t
     if (direct)
         return TB_OK;
     trace_span(start, "copier", "stage", NULL);
-    pace_note(&chunk->of->pace, plan_piece_bytes(elem, &piece), pool_now_ns() - since);
+    chunk_time(chunk, elem, &piece, pool_now_ns() - since);
     return TB_OK;
 }
 
@@ -648,7 +667,11 @@ static void task_run(struct tb_copier *self, struct tb_task *task)
     struct tb_pool *pool = pool_get();
     struct tb_job *job = task->job;
     struct tb_chunk *chunk = &self->chunk[self->turn];
-    self->turn = (self->turn + 1) % TB_CHUNKS;
+    struct tb_chunk *const other = &self->chunk[(self->turn + 1) % TB_CHUNKS];
+    if (chunk->state != TB_CHUNK_FREE && chunk->lingers && other->state == TB_CHUNK_FREE)
+        chunk = other; /* and not wait for that product */
+    else
+        self->turn = (self->turn + 1) % TB_CHUNKS;
     enum tb_status status = task->awaits ? product_await(self, task) : TB_OK;
     chunk_settle(self, chunk);
     if (status == TB_OK)
@@ -822,17 +845,17 @@ static enum tb_status compute_issue(struct tb_server *self, struct tb_job *job, 
     else
         params = stage_params(&job->call, &job->plan, step, job->slab->base);
     job_leave(job);
+    const bool writes =
+        job->plan.in_place[TB_C] && (step->action == TB_PRODUCT || step->action == TB_STORE);
     enum tb_status status = lane_await(job, i);
+    if (status == TB_OK && writes) /* before the question: who gives up after it looks at this */
+        atomic_store(&job->touched, true);
     if (status == TB_OK && job_abandoned(job)) /* it may have taken long */
         status = TB_TIMEOUT;
     if (status == TB_OK) {
         const int number = server_number(self) * TB_PLAN_LANES + step->lane;
         struct tb_span *const span = spans_begin(&job->spans, lane, TRACE_KERNEL, number,
                                                  within ? "copy" : step_name(step->kind), 0);
-        const bool writes =
-            job->plan.in_place[TB_C] && (step->action == TB_PRODUCT || step->action == TB_STORE);
-        if (writes)
-            atomic_store(&job->touched, true);
         status = step_ask(job, step, lane, &params, &copy);
         spans_end(span, lane);
         if (writes && status == TB_TORN) /* C may have got its beta */

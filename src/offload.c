@@ -228,9 +228,11 @@ static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_c
                                    struct tb_offload *out, struct tb_exec_stats *stats,
                                    bool *planned)
 {
+    enum { TRIES = 4 };
     struct tb_caps plain = *caps;
     plain.strict = true;
-    for (size_t room = room_for(caps);;) {
+    size_t room = room_for(caps);
+    for (int tries = 0;; tries++) {
         enum tb_status status = plan_build(call, caps, room, &out->plan);
         *planned = status == TB_OK;
         if (status != TB_OK)
@@ -239,12 +241,12 @@ static enum tb_status plan_and_run(const struct tb_call *call, const struct tb_c
         explain_kernel(caps, out->plan.kernel, &out->plan.chosen_for);
         status = exec_run(call, &out->plan, &out->undone, stats);
         if (status != TB_NO_MEMORY || out->plan.scratch_bytes == 0 || !out->undone.all ||
-            out->undone.unsure || caps == &plain)
+            out->undone.unsure || caps == &plain || tries == TRIES)
             return status;
         if (kernel_row(out->plan.kernel)->family == TB_X3)
             caps = &plain;
         else
-            room = out->plan.scratch_offset;
+            room = plan_room_without_areas(&out->plan);
         offload_done(out);
     }
 }

@@ -4,10 +4,8 @@
 #include "pace.h"
 
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 
-enum { SHUNNED_MAX = 16 };
+enum { SHUNNED_MAX = 16, OTHERS = 4 /* copies that were not slow meanwhile */ };
 static const int64_t least_ns = 1000000;
 static const size_t least_bytes = 256 << 10;
 
@@ -15,10 +13,11 @@ static struct tb_pace_usual usual_here;
 static atomic_int shunned[SHUNNED_MAX]; /* CPU + 1 */
 static atomic_uint count;               /* of those, never less */
 
-int pace_judge(struct tb_pace *self, struct tb_pace_usual *usual, size_t bytes, int64_t ns, int cpu)
+bool pace_judge(struct tb_pace *self, struct tb_pace_usual *usual, size_t bytes, int64_t ns,
+                int cpu)
 {
     if (bytes < least_bytes || cpu < 0)
-        return 0;
+        return false;
     const int64_t ps = (int64_t)((double)ns * 1e3 / (double)bytes);
     const int64_t known = atomic_load_explicit(&usual->ps, memory_order_relaxed);
     /* Down fast and up slowly: slow copies do not become the usual ones. Nothing is lost where two
@@ -27,15 +26,16 @@ int pace_judge(struct tb_pace *self, struct tb_pace_usual *usual, size_t bytes, 
     const int64_t next = known == 0 ? ps : known + (more < 0 ? more / 4 : more / 32);
     atomic_store_explicit(&usual->ps, next > 0 ? next : 1, memory_order_relaxed);
     if (known == 0 || ps < 4 * known || ns < least_ns) {
-        self->slow = 0;
-        return 0;
+        atomic_fetch_add_explicit(&usual->fair, 1, memory_order_relaxed);
+        self->slow = false;
+        return false;
     }
-    self->slow = self->slow > 0 && self->cpu == cpu ? self->slow + 1 : 1;
+    const unsigned fair = atomic_load_explicit(&usual->fair, memory_order_relaxed);
+    const bool again = self->slow && self->cpu == cpu && fair - self->fair >= OTHERS;
+    self->slow = !again;
     self->cpu = cpu;
-    if (self->slow < 2)
-        return 0;
-    self->slow = 0;
-    return 1;
+    self->fair = fair;
+    return again;
 }
 
 /* Of the CPUs that the thread may use a half at least stays, whoever else keeps it off some. */
@@ -87,4 +87,5 @@ void pace_forget(void)
         atomic_store(&shunned[i], 0);
     atomic_store(&count, 0);
     atomic_store(&usual_here.ps, 0);
+    atomic_store(&usual_here.fair, 0);
 }

@@ -5,25 +5,30 @@
 #ifndef TB_PACE_H
 #define TB_PACE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one thread: where its copies were slow the last times, and the CPUs it keeps off already. */
+/* Of one thread: its last slow copy, and the CPUs it keeps off already. */
 struct tb_pace {
-    int cpu, slow;
+    int cpu;
+    bool slow;
+    unsigned fair; /* as below, when it was */
     unsigned seen;
 };
 
-/* What a copy usually takes, of all threads; in ps a byte, 0: not known. */
+/* What a copy usually takes, of all threads; in ps a byte, 0: not known. How many were not slow. */
 struct tb_pace_usual {
     _Atomic int64_t ps;
+    atomic_uint fair;
 };
 
 /* A copy of so many bytes took so long on that CPU. Returns whether the thread had better be on
- * another: twice in a row four times as long as usual, and by more than pages of memory that are
- * made on the way would explain. Pure but for its arguments. */
-int pace_judge(struct tb_pace *self, struct tb_pace_usual *usual, size_t bytes, int64_t ns,
-               int cpu);
+ * another: twice in a row four times as long as usual, while others went on at the usual pace;
+ * where all are slow it is the memory, not the CPU. Pure but for its arguments. */
+bool pace_judge(struct tb_pace *self, struct tb_pace_usual *usual, size_t bytes, int64_t ns,
+                int cpu);
 
 /* The same for the calling thread and all of the process, with the consequence. No lock held. */
 void pace_note(struct tb_pace *self, size_t bytes, int64_t ns);

@@ -78,6 +78,12 @@ enum tb_operand_id plan_operand(enum tb_step_kind kind)
     return TB_C;
 }
 
+size_t plan_room_without_areas(const struct tb_plan *plan)
+{
+    return plan->scratch_offset + TB_AREA_UNIT -
+           1; /* sizes are first reckoned with round numbers */
+}
+
 bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step)
 {
     return plan->in_place[TB_C] ? step->commits : step->kind == TB_DOWNLOAD;
@@ -129,8 +135,10 @@ int64_t plan_pieces(const struct tb_panel *range, size_t elem, size_t chunk)
 void plan_column(const struct tb_panel *range, int64_t col, int64_t *from, int64_t *to)
 {
     const int64_t diagonal = range->col + col - range->row;
-    *from = range->part == 'L' ? min64(max64(diagonal, 0), range->rows) : 0;
-    *to = range->part == 'U' ? max64(min64(diagonal + 1, range->rows), 0) : range->rows;
+    const int64_t lower = range->unit ? diagonal + 1 : diagonal;
+    const int64_t upper = range->unit ? diagonal : diagonal + 1;
+    *from = range->part == 'L' ? min64(max64(lower, 0), range->rows) : 0;
+    *to = range->part == 'U' ? max64(min64(upper, range->rows), 0) : range->rows;
 }
 
 /* A piece of a triangle without the rows that none of its columns needs. */
@@ -1165,16 +1173,17 @@ static bool sizes_find(const struct tb_call *call, const struct tb_caps *caps, d
         size.group = group_of(call, with, plan, &size, memory);
         plan->whole = size_whole(call, with, plan, memory, &size);
         *ahead = plan->whole ? size_panels(call, with, plan, memory, &size) : 0;
-        if (!plan->whole && !size_stream(call, with, plan, memory, &size))
+        /* A triangle cut in halves has pieces of those sizes, whatever fits. */
+        if (!plan->whole && (plan->corner > 0 || !size_stream(call, with, plan, memory, &size)))
             continue;
         plan->kernel = kernel_for(call, with, plan, &size);
-        kernel_settle(call, with, plan, &size);
         plan->scratch_bytes = area_of(plan, with, plan->kernel, &size);
         if (plan->scratch_bytes == 0)
             plan->lanes = TB_PLAN_LANES;
         if (tile_count(call, &size) == 1)
             kernel_settle_alone(call, with, &size, memory - sizing_bytes(call, with, plan, &size),
                                 plan);
+        kernel_settle(call, with, plan, &size);
         *out = size;
         return true;
     }

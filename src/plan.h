@@ -52,6 +52,7 @@ struct tb_view {
 struct tb_panel {
     int64_t item, items, row, rows, col, cols;
     char part;    /* 'L', 'U': only what lies in that triangle of the matrix counts; else 0 */
+    bool unit;    /* of that triangle: without the diagonal */
     bool by_rows; /* its pieces are whole rows, not whole columns */
 };
 
@@ -135,6 +136,8 @@ size_t plan_slot_offset(const struct tb_plan *plan, enum tb_operand_id which, in
 enum tb_operand_id plan_operand(enum tb_step_kind kind);
 /* Where the area of a lane begins; only where scratch_bytes > 0. */
 size_t plan_scratch_offset(const struct tb_plan *plan, int32_t lane);
+/* Memory for the same plan without such areas. */
+size_t plan_room_without_areas(const struct tb_plan *plan);
 
 /* A piece of a panel: what one staging buffer takes. Columns are numbered through all items of the
  * panel; a piece is some whole columns, or some rows of one; of a panel by rows, some whole rows.

@@ -88,7 +88,8 @@ static struct tb_panel strip_panel(const struct strips *s, int64_t i)
                              .rows = s->flip ? cols.count : rows.count,
                              .col = s->flip ? rows.from : cols.from,
                              .cols = s->flip ? rows.count : cols.count,
-                             .part = s->call->uplo};
+                             .part = s->call->uplo,
+                             .unit = s->call->diag == 'U'};
 }
 
 static struct tb_panel block_panel(const struct strips *s, int64_t j)

@@ -124,21 +124,25 @@ static int cgroup_cpus(int cpus)
 }
 
 /* The caller may be pinned to one CPU; the process as a whole seldom is. */
-static int affinity_cpus(void)
+static bool affinity_all(cpu_set_t *all)
 {
-    cpu_set_t all, one;
-    CPU_ZERO(&all);
+    cpu_set_t one;
+    CPU_ZERO(all);
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
         const long tid = strtol(entry->d_name, NULL, 10);
         if (tid > 0 && sched_getaffinity((pid_t)tid, sizeof one, &one) == 0)
-            CPU_OR(&all, &all, &one);
+            CPU_OR(all, all, &one);
     }
     if (tasks)
         closedir(tasks);
-    if (CPU_COUNT(&all) == 0 && sched_getaffinity(0, sizeof all, &all) != 0)
-        return 1;
-    return CPU_COUNT(&all);
+    return CPU_COUNT(all) > 0 || sched_getaffinity(0, sizeof *all, all) == 0;
+}
+
+static int affinity_cpus(void)
+{
+    cpu_set_t all;
+    return affinity_all(&all) ? CPU_COUNT(&all) : 1;
 }
 
 int pool_cpus(void)
@@ -159,15 +163,19 @@ int pool_copiers(int (*cpus)(void))
 
 /* --- Threads --- */
 
-/* No signal of the program is ever handled on a thread of ours, and the thread may run anywhere. */
+/* No signal of the program is ever handled on a thread of ours, and the thread may run wherever one
+ * of the program's may: the caller may be bound to one CPU. */
 static bool thread_start(pthread_t *thread, void *(*body)(void *), void *arg)
 {
     sigset_t all, before;
     pthread_attr_t attr;
+    cpu_set_t cpus;
     sigfillset(&all);
     if (pthread_attr_init(&attr) != 0)
         return false;
     pthread_attr_setstacksize(&attr, STACK_BYTES);
+    if (affinity_all(&cpus))
+        pthread_attr_setaffinity_np(&attr, sizeof cpus, &cpus);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const bool ok = pthread_create(thread, &attr, body, arg) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -237,7 +237,7 @@ int tuned_class_of(const char *name, size_t length)
     return -1;
 }
 
-enum { BAND_MAX = 4096, RATE_MAX = 900000000, WHOLE = 1000 };
+enum { BAND_MAX = 256, RATE_MAX = 900000000, WHOLE = 1000 };
 
 static bool read_entry(struct span line, const struct tb_caps *caps, struct tb_tuned *out)
 {

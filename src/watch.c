@@ -27,6 +27,7 @@ struct tb_watch watch_open(const struct tb_call *call)
     watch.number = atomic_fetch_add(&calls, 1);
     watch.on = verify_wanted(conf_get()->verify, watch.number);
     if (watch.on && reads_c(call)) {
+        place_await(call); /* the processor reads managed memory, as the program's work left it */
         watch.old = place_save(call);
         watch.on = watch.old != NULL;
     }

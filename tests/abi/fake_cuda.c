@@ -338,6 +338,16 @@ CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long *id)
     return leave(context->active ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    static _Thread_local CUstreamCaptureMode own = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    FAKE_ENTER();
+    const CUstreamCaptureMode before = own;
+    own = *mode;
+    *mode = before;
+    return leave(CUDA_SUCCESS);
+}
+
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext context)
 {
     FAKE_ENTER();

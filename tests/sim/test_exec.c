@@ -10,6 +10,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -167,6 +168,45 @@ Test(exec, kernels_find_their_scratch)
         device_down();
     }
     cr_assert_eq(scratch, 2);
+}
+
+static void *wait_for_byte(void *from)
+{
+    char byte;
+    return read(*(int *)from, &byte, 1) < 0 ? from : NULL;
+}
+
+/* The caller may be bound to one CPU; threads of ours go wherever the program may. */
+Test(exec, threads_run_where_any_of_the_program_may)
+{
+    const struct spec spec = {
+        .ab = TB_F64, .c = TB_F64, .ta = 'N', .tb = 'N', .m = 64, .n = 64, .k = 64, .alpha = 1};
+    cpu_set_t all, one, other;
+    int ends[2], threads = 0;
+    pthread_t elsewhere;
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_eq(pthread_create(&elsewhere, NULL, wait_for_byte, &ends[0]), 0);
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    device_up("16", "512", "4000000", false);
+    try_spec(&spec, 4000000);
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
+        const int tid = atoi(entry->d_name);
+        if (tid <= 0 || tid == gettid() || sched_getaffinity(tid, sizeof other, &other) != 0)
+            continue;
+        threads++;
+        cr_expect(CPU_EQUAL(&other, &all), "%d CPUs of %d", CPU_COUNT(&other), CPU_COUNT(&all));
+    }
+    closedir(tasks);
+    cr_expect_geq(threads, 1 + 6 + 1, "%d threads", threads);
+    device_down();
+    cr_assert_eq(write(ends[1], "", 1), 1);
+    pthread_join(elsewhere, NULL);
 }
 
 Test(exec, many_seeds)

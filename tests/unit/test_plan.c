@@ -689,6 +689,63 @@ Test(plan, triangles_in_place_are_cut_in_halves)
     }
 }
 
+/* However little memory there is, every rectangle beside a triangle in place has its area. */
+Test(plan, halves_of_a_triangle_have_areas_large_enough)
+{
+    const struct tb_caps caps = caps_of(0, 0);
+    struct tb_call call = call_of(TB_F32, TB_F32, 'N', 'T', 8192, 8192, 8192);
+    int packed = 0, plain = 0;
+    call.op = TB_SYRK;
+    call.uplo = 'L';
+    call.b = call.a;
+    call.where[0] = call.where[1] = call.where[2] = TB_DEVICE;
+    for (size_t memory = (size_t)16 << 20; memory <= (size_t)8 << 30; memory += memory / 2) {
+        struct tb_plan plan;
+        cr_assert_eq(plan_build(&call, &caps, memory, &plan), TB_OK, "%zu", memory);
+        const struct tb_kernel *row = kernel_row(plan.kernel);
+        *(row->family == TB_X3 ? &packed : &plain) += 1;
+        for (int32_t i = 0; i < plan.count; i++) {
+            const struct tb_step *step = plan_step(&plan, i);
+            const struct tb_gemm_params params = {
+                .m = step->range.rows, .n = step->range.cols, .k = step->k, .batch = 1};
+            if (row->family == TB_X3 && !step->range.part)
+                cr_assert_leq(kernel_scratch(row, &caps, &params), plan.scratch_bytes);
+        }
+        plan_free(&plan);
+    }
+    cr_expect(packed > 0 && plain > 0, "%d packed, %d plain", packed, plain);
+}
+
+/* A diagonal that is all ones by definition is not read, nor what lies behind it. */
+Test(plan, unit_diagonals_stay_where_they_are)
+{
+    for (int round = 0; round < 8; round++) {
+        const struct tb_caps caps = caps_of(round % 2 ? 128 : 0, 0);
+        struct tb_plan plan;
+        struct tb_call call = call_of(TB_F64, TB_F64, 'N', 'N', 600, 300, 0);
+        call.op = round / 4 ? TB_TRSM : TB_TRMM;
+        call.side = 'L';
+        call.uplo = "LU"[round / 2 % 2];
+        call.diag = 'U';
+        cr_assert_eq(plan_build(&call, &caps, SIZE_MAX, &plan), TB_OK);
+        double entries = 0;
+        for (int32_t i = 0; i < plan.count; i++) {
+            const struct tb_panel *c = &plan_step(&plan, i)->range;
+            if (plan_step(&plan, i)->kind != TB_UPLOAD_A)
+                continue;
+            for (int64_t col = 0; col < c->cols; col++) {
+                int64_t from, to;
+                plan_column(c, col, &from, &to);
+                const int64_t diagonal = c->col + col - c->row;
+                cr_assert(from >= to || diagonal < from || diagonal >= to);
+                entries += to > from ? (double)(to - from) : 0;
+            }
+        }
+        cr_expect_eq(entries, 600.0 * 599 / 2);
+        plan_free(&plan);
+    }
+}
+
 Test(plan, refusals)
 {
     const struct tb_caps caps = caps_of(0, 0);

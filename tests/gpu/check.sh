@@ -30,7 +30,7 @@ part() {
     else
         failed=$((failed + 1))
         echo "FAIL $name, status $status"
-        grep -v '^PASS' "$work/out" | tail -40
+        grep -v ' PASS ' "$work/out" | tail -60
     fi
     return $status
 }

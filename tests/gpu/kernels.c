@@ -724,9 +724,12 @@ static void run_chain(const struct loaded *k, int64_t m, int64_t n, int64_t dept
     unsigned char *out[2] = {malloc(bytes), malloc(bytes)};
     mat_fill(&a, 0), mat_fill(&b, 0), mat_fill(&c, 0);
     mat_upload(&a), mat_upload(&b);
+    struct tb_gemm_params p = {0};
     for (int at_once = 0; at_once < 2; at_once++) {
         mat_upload(&c);
-        const struct tb_gemm_params p = params_of(k, &s, &a, &b, &c);
+        if (at_once == 0)
+            p = params_of(k, &s, &a, &b, &c); /* in one order: it decides which tiles are shared */
+        p.c = c.dev;
         for (int i = 0; i < LINKS; i++) {
             launch_as(k, &p, i % 2 ? WAY_SHARED : WAY_WHOLE);
             if (!at_once)

@@ -1,0 +1,69 @@
+tileblas-profile 4
+# times in ns, rates in flop or bytes per ns
+gpu NVIDIA H200
+cpu-blas OpenBLAS 0.3.26 on Intel(R) Xeon(R) Processor
+cpus 16
+link-in 76883.746 55.906
+link-out 78857.206 56.312
+copier 7.3
+staged-in 62000 37429.395 372580.357 1356220.12 2820548.447
+staged-out 81000 146000 396427 2022835 4757347.984
+offload 598828
+start 400000000
+gpu-rate f16 860970.471
+gpu-rate bf16 880279.533
+gpu-rate f32 217766.697
+gpu-rate f64 61782.682
+gpu-rate c32 44141.967
+gpu-rate c64 58449.461
+cpu f16 alone 50.98 9.048 9.219 7.39 14.636 33.948
+cpu f16 together 186.718 22.061 17.448 11.349 17.25 34.013
+cpu bf16 alone 35.252 11.562 11.931 6.281 21.222 32.008
+cpu bf16 together 243.029 39.22 30.79 10.214 25.012 38.872
+cpu f32 alone 81.352 36.695 30.911 36.21 46.835 100.873
+cpu f32 together 1110.427 534.372 405.402 198.612 55.2 101.068
+cpu f64 alone 52.721 14.052 22.997 24.032 18.581 40.174
+cpu f64 together 601.369 238.094 252.234 144.397 27.661 102.716
+cpu c32 alone 82.436 33.177 36.334 49.512 65.862 120.272
+cpu c32 together 1133.149 735.375 564.484 453.969 77.625 291.541
+cpu c64 alone 41.218 15.08 20.607 19.952 25.613 58.196
+cpu c64 together 611.525 367.687 359.217 261.032 47.437 194.361
+end
+kernels 2 0.1.0 90 132 50bc90b7e7789fc8
+# kernel, class of shapes, band, L2 hint, GFLOP/s, its time in thousandths of the estimate's choice
+kernel f32_32x32x32_nn wide:512:2048 0 0 14699 579
+kernel f32_32x32x32_nn wide:512:max 0 0 16927 862
+kernel f32_32x32x32_nn flat:32:2048:512 0 0 586 678
+kernel f32_32x32x32_tn wide:512:2048 0 0 13399 639
+kernel f32_32x32x32_tn flat:32:2048:512 0 0 605 693
+kernel f32_32x32x32_nt wide:512:2048 0 0 15673 542
+kernel f32_32x32x32_nt wide:512:max 0 0 18250 793
+kernel f32_32x32x32_nt wide:724:2048 0 0 20737 797
+kernel f32_64x64_nt wide:1448:256 0 0 21363 963
+kernel f32_32x32x32_nt flat:32:2048:512 0 0 650 673
+kernel f32_32x32x32_tt wide:512:2048 0 0 14697 577
+kernel f32_32x32x32_tt wide:512:max 0 0 17046 859
+kernel f64_dmma_64x64_tn wide:724:max 0 0 41407 953
+kernel f64_dmma_64x64_tn wide:2048:256 0 0 33356 963
+kernel f64_dmma_64x64_nt wide:2048:256 0 0 33488 968
+kernel c64_dmma_64x64k_nn wide:512:2048 0 0 33433 954
+kernel c64_dmma_64x64k_nn wide:512:max 0 0 39507 923
+kernel c64_dmma_64x64k_tn wide:512:2048 0 0 33499 945
+kernel c64_dmma_64x64k_tn wide:512:max 0 0 39318 917
+kernel c64_dmma_32x32_tn wide:2048:256 0 0 44100 959
+kernel c64_dmma_64x64k_nt wide:512:max 0 0 39325 948
+kernel c64_dmma_32x32_nt wide:2048:256 0 0 44923 945
+kernel c64_dmma_32x32_nt wide:2048:2048 0 0 50470 956
+kernel c64_dmma_64x64k_tt wide:512:2048 0 0 33697 957
+kernel c64_dmma_64x64k_tt wide:512:max 0 0 39590 926
+kernel f16_f32_sm90_256x128p_nn wide:4096:256 0 0 187763 952
+kernel f16_f32_sm90_256x128p_tn wide:4096:256 0 0 189118 920
+kernel f16_f32_sm90_256x128p_nt wide:4096:256 0 0 194667 949
+kernel f16_f32_sm90_256x128p_tt wide:4096:256 0 0 192024 943
+kernel bf16_sm90_256x128p_tn wide:4096:2048 16 0 635056 970
+kernel bf16_f32_sm90_256x128p_nn wide:4096:256 0 0 189374 949
+kernel bf16_f32_sm90_256x128p_tn wide:4096:256 0 0 190809 915
+kernel bf16_f32_sm90_256x128p_nt wide:4096:256 0 0 195268 950
+kernel bf16_f32_sm90_256x128p_nt wide:4096:2048 0 0 553296 950
+kernel bf16_f32_sm90_256x128p_tt wide:4096:256 0 0 193202 938
+end

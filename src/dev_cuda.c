@@ -270,9 +270,18 @@ static void cuda_close(void)
     cuda.canary = NULL;
 }
 
+/* While the program captures a graph in the global mode, what a thread of ours asks of the driver
+ * would be refused, and would end the capture. */
+static void cuda_stay_out(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    (void)cuda.driver->cuThreadExchangeStreamCaptureMode(&mode);
+}
+
 static enum tb_status cuda_open_context(struct tb_caps *caps)
 {
     size_t total;
+    cuda_stay_out();
     enum tb_status status = CU(cuDevicePrimaryCtxRetain, &cuda.context, cuda.device);
     if (status != TB_OK)
         return status;
@@ -315,11 +324,8 @@ static enum tb_status cuda_bind(void)
 {
     if (!cuda.context)
         return cuda_refuse(TB_NO_DEVICE, "no device is open");
-    /* While the program captures a graph in the global mode, what we ask the driver for on threads
-     * of ours would be refused, and would end the capture. */
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    const enum tb_status status = CU(cuThreadExchangeStreamCaptureMode, &mode);
-    return status == TB_OK ? CU(cuCtxSetCurrent, cuda.context) : status;
+    cuda_stay_out();
+    return CU(cuCtxSetCurrent, cuda.context);
 }
 
 /* --- memory --------------------------------------------------------------------------------------
@@ -581,6 +587,11 @@ static enum tb_status cuda_sync(struct tb_event *event)
 static enum tb_status cuda_follow(struct tb_lane *lane)
 {
     CUevent event = NULL;
+    CUstreamCaptureStatus captures;
+    /* To ask does not end the capture; to record would. */
+    if (cuda.driver->cuStreamIsCapturing(CU_STREAM_LEGACY, &captures) ==
+        CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        return TB_OK;
     enum tb_status status = CU(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
     if (status != TB_OK)
         return status;

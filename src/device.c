@@ -20,6 +20,7 @@
 #include "conf.h"
 #include "dev.h"
 #include "log.h"
+#include "pool.h"
 
 #define DEVICE_STACK_BYTES                                                                         \
     ((size_t)2 << 20) /* the program's own limit may be tiny or unlimited                          \
@@ -296,17 +297,13 @@ static int device_spawn(void)
 {
     pthread_attr_t attr;
     pthread_t thread;
-    sigset_t all, before;
     int error = pthread_attr_init(&attr);
     if (error)
         return error;
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, DEVICE_STACK_BYTES);
-    /* The program's signals are for its own threads; the driver's threads inherit the mask. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &attr, device_thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    /* The driver's threads inherit the signal mask and the CPUs. */
+    error = thread_begin(&thread, &attr, device_thread, NULL);
     pthread_attr_destroy(&attr);
     return error;
 }

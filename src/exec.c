@@ -359,7 +359,7 @@ static bool job_next(const struct tb_copier *self, struct tb_job *job, enum tb_w
     const struct tb_step *step = plan_step(&job->plan, *at);
     const bool awaits = !upload && step_awaits(job, *at);
     const bool lingers = !upload && job->class == TB_LONG && !awaits && !job->state[*at].landed;
-    if (!copier_suits(self, job) || (lingers && copier_lingers(self)) ||
+    if (!copier_suits(self, job) ||
         (awaits && !may_await(&job->state[*at], wish == TB_WISH_BACK_MEANWHILE)))
         return false;
     if (task) {
@@ -667,11 +667,7 @@ static void task_run(struct tb_copier *self, struct tb_task *task)
     struct tb_pool *pool = pool_get();
     struct tb_job *job = task->job;
     struct tb_chunk *chunk = &self->chunk[self->turn];
-    struct tb_chunk *const other = &self->chunk[(self->turn + 1) % TB_CHUNKS];
-    if (chunk->state != TB_CHUNK_FREE && chunk->lingers && other->state == TB_CHUNK_FREE)
-        chunk = other; /* and not wait for that product */
-    else
-        self->turn = (self->turn + 1) % TB_CHUNKS;
+    self->turn = (self->turn + 1) % TB_CHUNKS;
     enum tb_status status = task->awaits ? product_await(self, task) : TB_OK;
     chunk_settle(self, chunk);
     if (status == TB_OK)

@@ -163,22 +163,27 @@ int pool_copiers(int (*cpus)(void))
 
 /* --- Threads --- */
 
-/* No signal of the program is ever handled on a thread of ours, and the thread may run wherever one
- * of the program's may: the caller may be bound to one CPU. */
-static bool thread_start(pthread_t *thread, void *(*body)(void *), void *arg)
+int thread_begin(pthread_t *thread, pthread_attr_t *attr, void *(*body)(void *), void *arg)
 {
     sigset_t all, before;
-    pthread_attr_t attr;
     cpu_set_t cpus;
     sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = affinity_all(&cpus) ? pthread_attr_setaffinity_np(attr, sizeof cpus, &cpus) : 0;
+    error = error ? error : pthread_create(thread, attr, body, arg);
+    if (error && pthread_attr_setaffinity_np(attr, 0, &cpus) == 0) /* it may be forbidden */
+        error = pthread_create(thread, attr, body, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static bool thread_start(pthread_t *thread, void *(*body)(void *), void *arg)
+{
+    pthread_attr_t attr;
     if (pthread_attr_init(&attr) != 0)
         return false;
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    if (affinity_all(&cpus))
-        pthread_attr_setaffinity_np(&attr, sizeof cpus, &cpus);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool ok = pthread_create(thread, &attr, body, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const bool ok = thread_begin(thread, &attr, body, arg) == 0;
     pthread_attr_destroy(&attr);
     return ok;
 }

@@ -136,6 +136,10 @@ struct tb_pool *pool_get(void);
 size_t pool_budget(const struct tb_caps *caps);
 void pool_limit(size_t bytes); /* sets it outright */
 
+/* pthread_create() for threads of ours: no signal of the program is ever handled on one, and it may
+ * run wherever one of the program's may, for the caller may be bound to one CPU. */
+int thread_begin(pthread_t *thread, pthread_attr_t *attr, void *(*body)(void *), void *arg);
+
 /* Starts the copiers if they are not there. Lock held. `copy` is a copier's life, up to pool->stop.
  */
 enum tb_status pool_start(struct tb_pool *pool, void (*copy)(struct tb_copier *self));

@@ -585,6 +585,14 @@ CUresult CUDAAPI cuStreamDestroy(CUstream stream)
     return leave(CUDA_SUCCESS);
 }
 
+CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+    (void)stream;
+    FAKE_ENTER();
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return leave(CUDA_SUCCESS);
+}
+
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
     (void)stream;

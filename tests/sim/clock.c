@@ -178,10 +178,12 @@ static bool any_to_send(const struct world *world, double now)
     return false;
 }
 
-/* The rule of exec.c: nobody waits for a product once there is nothing left to send. */
+/* The rule of exec.c: nobody waits for a product once there is nothing left to send, unless copiers
+ * are few. */
 static bool step_awaits(const struct world *world, const struct job *job, int32_t i, double now)
 {
-    return !job->brief && job->step[i].landed > now && any_to_send(world, now);
+    return !job->brief && job->step[i].landed > now &&
+           (any_to_send(world, now) || !world->copier[0].swift);
 }
 
 /* Who waited for the product of a download looks at those behind it. */

@@ -359,9 +359,11 @@ static double root(double x)
 static bool share_find(const struct tb_kernel *row, int sms, const struct size *x,
                        struct share *out)
 {
+    if (row->family != TB_SM90 || row->pair > 1) /* others may have no tiles at all */
+        return false;
     const double tiles = tile_count(row, x->m, x->n, x->batch);
     const double steps = (double)ceil_div(x->k, row->bk), slots = (double)sms * row->blocks_sm;
-    if (row->family != TB_SM90 || row->pair > 1 || tiles * steps > 0x1p30 || steps < 8)
+    if (tiles * steps > 0x1p30 || steps < 8)
         return false;
     const double rounds = tiles < 2 * slots ? 0 : (double)((int64_t)(tiles / slots) - 1);
     const double shared = tiles - rounds * slots;

@@ -447,33 +447,32 @@ static enum tb_status cuda_copy_now(const CUDA_MEMCPY2D *copy, const void *devic
                              "a copy from or to the program's device memory failed");
 }
 
+/* The extent of a copy; where it lies on either side is the caller's to say. */
+static CUDA_MEMCPY2D cuda_rectangle(struct tb_copy shape)
+{
+    return (CUDA_MEMCPY2D){.srcPitch = shape.src_pitch,
+                           .dstPitch = shape.dst_pitch,
+                           .WidthInBytes = shape.width,
+                           .Height = shape.rows};
+}
+
 static enum tb_status cuda_fetch(void *host, const void *device, struct tb_copy shape)
 {
-    const CUDA_MEMCPY2D copy = {
-        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-        .srcDevice = (CUdeviceptr)(uintptr_t)device,
-        .srcPitch = shape.src_pitch,
-        .dstMemoryType = CU_MEMORYTYPE_HOST,
-        .dstHost = host,
-        .dstPitch = shape.dst_pitch,
-        .WidthInBytes = shape.width,
-        .Height = shape.rows,
-    };
+    CUDA_MEMCPY2D copy = cuda_rectangle(shape);
+    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = (CUdeviceptr)(uintptr_t)device;
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+    copy.dstHost = host;
     return cuda_copy_now(&copy, device);
 }
 
 static enum tb_status cuda_put(void *device, const void *host, struct tb_copy shape)
 {
-    const CUDA_MEMCPY2D copy = {
-        .srcMemoryType = CU_MEMORYTYPE_HOST,
-        .srcHost = host,
-        .srcPitch = shape.src_pitch,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-        .dstDevice = (CUdeviceptr)(uintptr_t)device,
-        .dstPitch = shape.dst_pitch,
-        .WidthInBytes = shape.width,
-        .Height = shape.rows,
-    };
+    CUDA_MEMCPY2D copy = cuda_rectangle(shape);
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = host;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = (CUdeviceptr)(uintptr_t)device;
     return cuda_copy_now(&copy, device);
 }
 
@@ -562,7 +561,8 @@ static enum tb_status cuda_over(struct tb_event *event, bool *over)
     return *over ? cuda_outcome("cuEventQuery", result) : TB_OK;
 }
 
-/* Sleeps between looks, the longer the longer it takes: an eighth of the time at most is lost. */
+/* Sleeps between looks, the longer the longer it takes: beyond the first of them a sixteenth of the
+ * time at most is lost. */
 static enum tb_status cuda_sync(struct tb_event *event)
 {
     const int64_t least = 20, most = 1000, hung = 5000000;
@@ -636,16 +636,11 @@ static enum tb_status cuda_h2d(struct tb_lane *lane, tb_dptr dst, const void *sr
     case CUDA_AS_RECTANGLE:
         break;
     }
-    const CUDA_MEMCPY2D copy = {
-        .srcMemoryType = CU_MEMORYTYPE_HOST,
-        .srcHost = src,
-        .srcPitch = shape.src_pitch,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-        .dstDevice = dst,
-        .dstPitch = shape.dst_pitch,
-        .WidthInBytes = shape.width,
-        .Height = shape.rows,
-    };
+    CUDA_MEMCPY2D copy = cuda_rectangle(shape);
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = src;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = dst;
     return CU(cuMemcpy2DAsync, &copy, cuda_stream(lane));
 }
 
@@ -665,16 +660,11 @@ static enum tb_status cuda_d2h(struct tb_lane *lane, void *dst, tb_dptr src, str
     case CUDA_AS_RECTANGLE:
         break;
     }
-    const CUDA_MEMCPY2D copy = {
-        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-        .srcDevice = src,
-        .srcPitch = shape.src_pitch,
-        .dstMemoryType = CU_MEMORYTYPE_HOST,
-        .dstHost = dst,
-        .dstPitch = shape.dst_pitch,
-        .WidthInBytes = shape.width,
-        .Height = shape.rows,
-    };
+    CUDA_MEMCPY2D copy = cuda_rectangle(shape);
+    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = src;
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+    copy.dstHost = dst;
     return CU(cuMemcpy2DAsync, &copy, cuda_stream(lane));
 }
 
@@ -697,16 +687,11 @@ static enum tb_status cuda_d2d(struct tb_lane *lane, tb_dptr dst, tb_dptr src, s
     case CUDA_AS_RECTANGLE:
         break;
     }
-    const CUDA_MEMCPY2D copy = {
-        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-        .srcDevice = src,
-        .srcPitch = shape.src_pitch,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-        .dstDevice = dst,
-        .dstPitch = shape.dst_pitch,
-        .WidthInBytes = shape.width,
-        .Height = shape.rows,
-    };
+    CUDA_MEMCPY2D copy = cuda_rectangle(shape);
+    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = src;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = dst;
     return CU(cuMemcpy2DAsync, &copy, cuda_stream(lane));
 }
 

@@ -291,15 +291,6 @@ static bool any_swift(const struct tb_pool *pool)
     return any;
 }
 
-/* Has it a buffer in a transfer that may have to wait for a product? Lock held. */
-static bool copier_lingers(const struct tb_copier *self)
-{
-    bool lingers = false;
-    for (int i = 0; i < TB_CHUNKS; i++)
-        lingers = lingers || (self->chunk[i].state != TB_CHUNK_FREE && self->chunk[i].lingers);
-    return lingers;
-}
-
 /* Should this copier carry for the job? Lock held. */
 static bool copier_suits(const struct tb_copier *self, const struct tb_job *job)
 {
@@ -307,7 +298,10 @@ static bool copier_suits(const struct tb_copier *self, const struct tb_job *job)
         return job->class == TB_BRIEF;
     if (job->class != TB_BRIEF || !any_swift(pool_get()))
         return true;
-    return !copier_lingers(self);
+    bool lingers = false;
+    for (int i = 0; i < TB_CHUNKS; i++)
+        lingers = lingers || (self->chunk[i].state != TB_CHUNK_FREE && self->chunk[i].lingers);
+    return !lingers;
 }
 
 enum tb_wish { TB_WISH_IN, TB_WISH_BACK, TB_WISH_BACK_MEANWHILE };

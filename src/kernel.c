@@ -150,10 +150,6 @@ static int bytes_of(enum tb_type type)
     return bytes[type];
 }
 
-struct size {
-    int64_t m, n, k, batch;
-};
-
 /* As double: the product of three sizes may pass 2^63. */
 static double tile_count(const struct tb_kernel *row, int64_t m, int64_t n, int64_t batch)
 {
@@ -260,7 +256,7 @@ static double share_of(double tiles, double slots)
 /* The tiles of a multiprocessor, those beyond the ones that share it in rounds, are bound by
  * arithmetic or, where they are few, by how long a step takes. k is padded to whole steps; two more
  * stand for the start and the end of a tile. */
-static double estimate_simt(const struct tb_kernel *row, int sms, const struct size *x)
+static double estimate_simt(const struct tb_kernel *row, int sms, const struct tb_extent *x)
 {
     const double tiles = tile_count(row, x->m, x->n, x->batch), area = row->bm * row->bn;
     const bool fp64 = row->ab == TB_F64 || row->ab == TB_C64;
@@ -276,7 +272,7 @@ static double estimate_simt(const struct tb_kernel *row, int sms, const struct s
 /* Blocks that share one tile of C and divide k, where tiles alone would leave most of the device
  * idle: a power of two up to 8, each with four steps of k at least. Clusters of four and more do
  * not find room on every multiprocessor. */
-static int split_of(const struct tb_kernel *row, int sms, const struct size *x)
+static int split_of(const struct tb_kernel *row, int sms, const struct tb_extent *x)
 {
     const double tiles = tile_count(row, x->m, x->n, x->batch);
     const double steps = (double)ceil_div(x->k, row->bk);
@@ -312,7 +308,7 @@ static double out_of(const struct tb_kernel *row)
 }
 
 /* Every operand once. */
-static double clocks_memory(const struct tb_kernel *row, int sms, const struct size *x)
+static double clocks_memory(const struct tb_kernel *row, int sms, const struct tb_extent *x)
 {
     const double m = (double)x->m, n = (double)x->n, k = (double)x->k;
     const double bytes = (m + n) * k * bytes_of(row->ab) + m * n * bytes_of(row->c);
@@ -320,7 +316,7 @@ static double clocks_memory(const struct tb_kernel *row, int sms, const struct s
 }
 
 /* All multiprocessors take tiles in rounds, as many at a time as share one. */
-static double estimate_mma(const struct tb_kernel *row, int sms, const struct size *x)
+static double estimate_mma(const struct tb_kernel *row, int sms, const struct tb_extent *x)
 {
     const int split = split_of(row, sms, x);
     const double pairs = (double)ceil_div(ceil_div(x->n, row->bn), row->pair);
@@ -356,7 +352,7 @@ static double root(double x)
 }
 
 /* More blocks leave each fewer steps, and the last block of a tile more sums to take. */
-static bool share_find(const struct tb_kernel *row, int sms, const struct size *x,
+static bool share_find(const struct tb_kernel *row, int sms, const struct tb_extent *x,
                        struct share *out)
 {
     if (row->family != TB_SM90 || row->pair > 1) /* others may have no tiles at all */
@@ -382,7 +378,7 @@ static bool share_find(const struct tb_kernel *row, int sms, const struct size *
     return slots * (row->bn / 64) <= TB_WORK_FLAGS && shared * steps / out->blocks >= 3;
 }
 
-static double estimate_shared(const struct tb_kernel *row, int sms, const struct size *x)
+static double estimate_shared(const struct tb_kernel *row, int sms, const struct tb_extent *x)
 {
     struct share share;
     if (!share_find(row, sms, x, &share))
@@ -398,7 +394,7 @@ static double estimate_shared(const struct tb_kernel *row, int sms, const struct
            CLOCKS_TAKE * row->bm * row->bn * together * sums + out_of(row);
 }
 
-static double estimate_x3(const struct tb_kernel *row, int sms, const struct size *x)
+static double estimate_x3(const struct tb_kernel *row, int sms, const struct tb_extent *x)
 {
     const double rounds = share_of(tile_count(row, x->m, x->n, x->batch), sms);
     const double packed = ((double)x->m + (double)x->n) * (double)x->k * (double)x->batch;
@@ -407,7 +403,8 @@ static double estimate_x3(const struct tb_kernel *row, int sms, const struct siz
 }
 
 /* k is divided among `split` blocks and in each among its groups of warps. */
-static double dmma_clocks(const struct tb_kernel *row, int sms, const struct size *x, int split)
+static double dmma_clocks(const struct tb_kernel *row, int sms, const struct tb_extent *x,
+                          int split)
 {
     const double bytes = bytes_of(row->ab), sums = row->bm * row->bn * bytes;
     const double blocks = tile_count(row, x->m, x->n, x->batch) * split;
@@ -428,7 +425,8 @@ static double dmma_clocks(const struct tb_kernel *row, int sms, const struct siz
 
 /* Blocks of a cluster that share a tile and divide k: a power of two up to 8, each with four steps
  * at least, if all run at once; the sums need room in shared memory. */
-static int dmma_split(const struct tb_kernel *row, const struct tb_caps *caps, const struct size *x)
+static int dmma_split(const struct tb_kernel *row, const struct tb_caps *caps,
+                      const struct tb_extent *x)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
     const double tiles = tile_count(row, x->m, x->n, x->batch);
@@ -446,7 +444,7 @@ static int dmma_split(const struct tb_kernel *row, const struct tb_caps *caps, c
 
 /* `alone`: tiles may be shared. */
 static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
-                       const struct size *x, bool alone)
+                       const struct tb_extent *x, bool alone)
 {
     const int sms = caps->sms > 0 ? caps->sms : 1;
     if (row->family == TB_X3)
@@ -463,7 +461,8 @@ static double estimate(const struct tb_kernel *row, const struct tb_caps *caps,
 static const int64_t side_most = INT32_MAX - 4096; /* coordinates, numbers of tiles */
 
 /* Is a product of that size one for the row, wherever its operands lie? */
-static bool suits(const struct tb_kernel *row, const struct tb_caps *caps, const struct size *x)
+static bool suits(const struct tb_kernel *row, const struct tb_caps *caps,
+                  const struct tb_extent *x)
 {
     if (row->family != TB_X3)
         return row->family != TB_PART && row->family != TB_TRI;
@@ -483,8 +482,9 @@ static bool is_plain(const struct tb_kernel *row)
 
 /* The best of the rows that `params` (NULL: operands as the planner lays them out) and `barred`
  * allow. */
-static int choose(const struct tb_caps *caps, const struct tb_kernel *like, const struct size *x,
-                  bool alone, const struct tb_gemm_params *params, const bool *barred)
+static int choose(const struct tb_caps *caps, const struct tb_kernel *like,
+                  const struct tb_extent *x, bool alone, const struct tb_gemm_params *params,
+                  const bool *barred)
 {
     int best = -1;
     double best_time = 0;
@@ -510,8 +510,7 @@ int kernel_estimated(const struct tb_caps *caps, enum tb_type ab, enum tb_type c
                      const struct tb_extent *x)
 {
     const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
-    const struct size size = {x->m, x->n, x->k, x->batch};
-    return choose(caps, &like, &size, true, NULL, NULL);
+    return choose(caps, &like, x, true, NULL, NULL);
 }
 
 int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta, bool tb,
@@ -522,8 +521,7 @@ int kernel_choose(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, b
     if (measured >= 0)
         return measured;
     const struct tb_kernel like = {.ab = ab, .c = c, .ta = ta, .tb = tb};
-    const struct size size = {m, n, k, batch};
-    return choose(caps, &like, &size, false, NULL, NULL);
+    return choose(caps, &like, &x, false, NULL, NULL);
 }
 
 int kernel_choose_alone(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
@@ -536,8 +534,7 @@ int kernel_choose_alone(const struct tb_caps *caps, enum tb_type ab, enum tb_typ
 
 double kernel_estimate(const struct tb_caps *caps, int row, const struct tb_extent *x)
 {
-    const struct size size = {x->m, x->n, x->k, x->batch};
-    return estimate(&rows[row], caps, &size, true);
+    return estimate(&rows[row], caps, x, true);
 }
 
 const char *kernel_why_not(const struct tb_caps *caps, int row, const struct tb_extent *x)
@@ -552,8 +549,7 @@ const char *kernel_why_not(const struct tb_caps *caps, int row, const struct tb_
         return "left out by TILEBLAS_MATH=strict";
     if (x == NULL)
         return NULL;
-    const struct size size = {x->m, x->n, x->k, x->batch};
-    return suits(kernel, caps, &size) ? NULL : "not for products of this size";
+    return suits(kernel, caps, x) ? NULL : "not for products of this size";
 }
 
 /* What the best row of those types does in a clock on that device: strict or not, since the rate of
@@ -571,8 +567,7 @@ static double best_mads(const struct tb_caps *caps, enum tb_type ab, enum tb_typ
 double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_type c, bool ta,
                          bool tb, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
-    const struct size x = {m, n, k, batch};
-    const struct tb_extent extent = {m, n, k, batch};
+    const struct tb_extent x = {m, n, k, batch};
     const int row = kernel_choose_alone(caps, ab, c, ta, tb, m, n, k, batch);
     const double sms = caps->sms > 0 ? caps->sms : 1;
     if (row < 0)
@@ -581,7 +576,7 @@ double kernel_efficiency(const struct tb_caps *caps, enum tb_type ab, enum tb_ty
         (double)m * (double)n * (double)k * (double)batch / sms / best_mads(caps, ab, c);
     /* The launch is a cost of its own. */
     const double clocks = estimate(&rows[row], caps, &x, true) - start_of(&rows[row]);
-    const double share = least / (clocks * tuned_correction(caps, row, &extent));
+    const double share = least / (clocks * tuned_correction(caps, row, &x));
     return share < 1 ? share : 1;
 }
 
@@ -598,7 +593,7 @@ int kernel_refit(const struct tb_caps *caps, int kernel, const struct tb_gemm_pa
                  const bool *barred)
 {
     const struct tb_kernel *like = kernel_row(kernel);
-    const struct size x = {params->m, params->n, params->k, params->batch};
+    const struct tb_extent x = {params->m, params->n, params->k, params->batch};
     if (!like)
         return -1;
     if (like->family == TB_TRI) /* nothing takes its place */
@@ -661,7 +656,7 @@ static void simt_grid(const struct tb_kernel *kernel, const struct tb_gemm_param
 }
 
 /* Tiles of their own operands lose nothing. */
-static bool may_be_early(const struct tb_kernel *kernel, const struct size *x, double clocks)
+static bool may_be_early(const struct tb_kernel *kernel, const struct tb_extent *x, double clocks)
 {
     return clocks < (kernel->pair > 1 ? CLOCKS_EARLY_PAIRS : CLOCKS_EARLY) ||
            (x->m <= kernel->bm && x->n <= kernel->bn);
@@ -670,7 +665,7 @@ static bool may_be_early(const struct tb_kernel *kernel, const struct size *x, d
 void kernel_launch_whole(const struct tb_kernel *kernel, const struct tb_caps *caps,
                          const struct tb_gemm_params *params, struct tb_launch *out)
 {
-    const struct size x = {params->m, params->n, params->k, params->batch};
+    const struct tb_extent x = {params->m, params->n, params->k, params->batch};
     *out = (struct tb_launch){.grid = {1, 1, 1}, .cluster = 1};
     if (kernel->family == TB_TRI) {
         const int64_t vectors = params->way & TB_WAY_RIGHT ? params->m : params->n;
@@ -704,7 +699,7 @@ void kernel_launch_whole(const struct tb_kernel *kernel, const struct tb_caps *c
 bool kernel_launch_shared(const struct tb_kernel *kernel, const struct tb_caps *caps,
                           const struct tb_gemm_params *params, struct tb_launch *out)
 {
-    const struct size x = {params->m, params->n, params->k, params->batch};
+    const struct tb_extent x = {params->m, params->n, params->k, params->batch};
     const int sms = caps->sms > 0 ? caps->sms : 1;
     struct share share;
     if (!share_find(kernel, sms, &x, &share))
@@ -721,7 +716,7 @@ bool kernel_launch_shared(const struct tb_kernel *kernel, const struct tb_caps *
 static bool shares(const struct tb_kernel *kernel, const struct tb_caps *caps,
                    const struct tb_gemm_params *params, struct tb_launch *out)
 {
-    const struct size x = {params->m, params->n, params->k, params->batch};
+    const struct tb_extent x = {params->m, params->n, params->k, params->batch};
     const int sms = caps->sms > 0 ? caps->sms : 1;
     return kernel->family == TB_SM90 &&
            estimate_shared(kernel, sms, &x) < estimate_mma(kernel, sms, &x) &&
@@ -876,7 +871,7 @@ int kernel_parts(int kernel, const struct tb_caps *caps, const struct tb_gemm_pa
     struct tb_caps plain = *caps; /* in which every type has a row */
     plain.strict = true;
     const struct tb_x3_layout x = tb_x3_lay_out(params, TB_X3_PLANES_MAX);
-    const struct size size = {params->m, params->n, params->k, params->batch};
+    const struct tb_extent size = {params->m, params->n, params->k, params->batch};
     parts[0] = x3_packing("x3_most", &x, params->k, 128);
     parts[1] = x3_packing("x3_pack_f16", &x, params->k, TB_X3_SEG);
     parts[2] = x3_product("x3_f16", "x3_f16_pair", sms, params);

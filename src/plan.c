@@ -81,7 +81,7 @@ enum tb_operand_id plan_operand(enum tb_step_kind kind)
 size_t plan_room_without_areas(const struct tb_plan *plan)
 {
     return plan->scratch_offset + TB_AREA_UNIT -
-           1; /* sizes are first reckoned with round numbers */
+           1; /* sizes are reckoned with round numbers first */
 }
 
 bool plan_step_commits(const struct tb_plan *plan, const struct tb_step *step)
@@ -559,35 +559,41 @@ static void clock_finish(void *arg, int64_t ahead, int64_t i, int64_t j)
     clock->out = larger(clock->out, clock->device) + clock->down;
 }
 
-/* How long a whole product takes in parts of k, of which so many run ahead over all of C. */
-static double order_ns(const struct tb_call *call, const struct tb_caps *caps,
-                       const struct tb_plan *plan, const struct sizing *size, int64_t ahead,
-                       double *there)
+/* The clock of a whole product in parts of k. `grid` and `there` are room for it. */
+static struct clock clock_of(const struct tb_call *call, const struct tb_caps *caps,
+                             const struct tb_plan *plan, const struct sizing *size,
+                             struct tb_plan *grid, double *there)
 {
     static const double memory_rate = 3500; /* of an H200: bytes per ns */
     const int kernel = kernel_for(call, caps, plan, size);
     const double launch = area_of(plan, caps, kernel, size) > 0 ? 1e4 : 2e3;
     const double tiles = tile_count(call, size), elem = (double)plan->elem[TB_A];
     const double tile = (double)size->m * (double)size->n * (double)plan->elem[TB_C];
-    struct tb_plan grid = *plan;
-    grid.tiles_m = ceil_div(call->m, size->m);
-    grid.tiles_n = ceil_div(call->n, size->n);
-    grid.tiles_k = ceil_div(call->k, size->k);
-    struct clock clock = {
-        .grid = &grid,
+    *grid = *plan;
+    grid->tiles_m = ceil_div(call->m, size->m);
+    grid->tiles_n = ceil_div(call->n, size->n);
+    grid->tiles_k = ceil_div(call->k, size->k);
+    return (struct clock){
+        .grid = grid,
         .there = there,
         .up = {(double)size->m * (double)size->k * elem / link_rate,
                (double)size->n * (double)size->k * elem / link_rate, tile / link_rate},
         .down = tile / link_rate,
         .rank_2k = call_is_rank_2k(call),
         .beta = !scalar_is_zero(call->beta_type, &call->beta),
-        .product = device_ns(call, caps, plan, size) / tiles / (double)grid.tiles_k + launch +
-                   (grid.tiles_k > 1 ? 2 * tile / memory_rate : 0)};
-    for (int64_t x = 0; x < 2 * max64(grid.tiles_m, grid.tiles_n) * grid.tiles_k; x++)
-        there[x] = 0;
+        .product = device_ns(call, caps, plan, size) / tiles / (double)grid->tiles_k + launch +
+                   (grid->tiles_k > 1 ? 2 * tile / memory_rate : 0)};
+}
+
+/* How long it takes if so many parts run ahead over all of C. */
+static double order_ns(struct clock clock, int64_t ahead)
+{
+    const struct tb_plan *grid = clock.grid;
+    for (int64_t x = 0; x < 2 * max64(grid->tiles_m, grid->tiles_n) * grid->tiles_k; x++)
+        clock.there[x] = 0;
     for (int64_t p = 0; p < ahead; p++)
-        walk_square(&grid, p, clock_part, &clock);
-    walk_square(&grid, ahead, clock_finish, &clock);
+        walk_square(grid, p, clock_part, &clock);
+    walk_square(grid, ahead, clock_finish, &clock);
     return clock.out;
 }
 
@@ -611,7 +617,8 @@ static int64_t size_panels(const struct tb_call *call, const struct tb_caps *cap
     double *there = malloc((size_t)(2 * max64(rows, cols) * PARTS) * sizeof *there);
     if (!there)
         return 0;
-    double best = caps->order == 2 ? HUGE_VAL : 0.95 * order_ns(call, caps, plan, &one, 0, there);
+    struct tb_plan grid;
+    double best = 0.95 * order_ns(clock_of(call, caps, plan, &one, &grid, there), 0);
     int64_t best_ahead = 0;
     for (int64_t parts = PARTS; parts >= 2; parts /= 2) {
         struct sizing cut = one;
@@ -628,8 +635,9 @@ static int64_t size_panels(const struct tb_call *call, const struct tb_caps *cap
             *size = cut;
             break;
         }
+        const struct clock clock = clock_of(call, caps, plan, &cut, &grid, there);
         for (int64_t ahead = 1; ahead < count; ahead++) {
-            const double ns = order_ns(call, caps, plan, &cut, ahead, there);
+            const double ns = order_ns(clock, ahead);
             if (ns < best) {
                 best = ns;
                 best_ahead = ahead;

@@ -645,13 +645,6 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream)
     return leave(CUDA_SUCCESS);
 }
 
-CUresult CUDAAPI cuEventSynchronize(CUevent event)
-{
-    (void)event;
-    FAKE_ENTER();
-    return leave(CUDA_SUCCESS);
-}
-
 CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit,
                                    void **jit_values, unsigned n, CUlibraryOption *options,
                                    void **values, unsigned n_options)

@@ -35,9 +35,28 @@ part() {
     return $status
 }
 
+# beside NAME COMMAND...: starts it beside others, what it says goes to a file of that name.
+jobs=()
+beside() {
+    local name=$1
+    shift
+    "$@" > "$work/$name" 2>&1 &
+    jobs+=($!)
+}
+
+# Waits for those; 1 if one of them failed.
+join_all() {
+    local job status=0
+    for job in "${jobs[@]}"; do
+        wait "$job" || status=1
+    done
+    jobs=()
+    return $status
+}
+
 # Every row of the kernel table; the host's reference takes most of the time, so the types run side by side.
 kernels() {
-    local type status=0 jobs=() halves=() wide=()
+    local type status halves=() wide=()
     for type in f16 f16_f32 bf16 bf16_f32; do
         halves+=("${type}_1" "${type}_6" "${type}_sm80" "${type}_sm90_1" "${type}_sm90_2" "${type}_sm90_6")
     done
@@ -46,12 +65,10 @@ kernels() {
         [[ $type == 128* ]] || wide+=("c64_dmma_$type")
     done
     for type in f32 f64_1 f64_6 c32 c64_6 c64_3 "${wide[@]}" "${halves[@]}"; do
-        "$programs/kernels" --skip-large $type > "$work/kernels.$type" 2>&1 &
-        jobs+=($!)
+        beside "kernels.$type" "$programs/kernels" --skip-large $type
     done
-    for job in "${jobs[@]}"; do
-        wait "$job" || status=1
-    done
+    join_all
+    status=$?
     cat "$work"/kernels.*
     echo "$(cat "$work"/kernels.* | grep -c '^[a-z].* PASS ') rows passed"
     return $status
@@ -59,31 +76,27 @@ kernels() {
 
 # The other level-3 routines: whole numbers around edges, backward errors; a type beside the other.
 level3() {
-    local type status=0 jobs=()
+    local type status
     for type in s d c z; do
-        timeout 280 "$programs/level3" $type > "$work/level3.$type" 2>&1 &
-        jobs+=($!)
+        beside "level3.$type" timeout 280 "$programs/level3" $type
     done
-    for job in "${jobs[@]}"; do
-        wait "$job" || status=1
-    done
+    join_all
+    status=$?
     cat "$work"/level3.*
-    echo "$(grep -ho '^[0-9]* cases, [0-9]* failures' "$work"/level3.* | paste -sd ';')"
+    grep -ho '^[0-9]* cases, [0-9]* failures' "$work"/level3.* | paste -sd ';'
     return $status
 }
 
 # Operands of every kind of memory, by each route; a route beside the other.
 operands() {
-    local route status=0 jobs=()
+    local route status
     for route in gpu cpu auto; do
-        timeout 280 env LD_PRELOAD="$preload" TILEBLAS_ROUTE=$route "$programs/operands" > "$work/operands.$route" 2>&1 &
-        jobs+=($!)
+        beside "operands.$route" timeout 280 env LD_PRELOAD="$preload" TILEBLAS_ROUTE=$route "$programs/operands"
     done
-    for job in "${jobs[@]}"; do
-        wait "$job" || status=1
-    done
+    join_all
+    status=$?
     tail -n 20 "$work"/operands.*
-    echo "$(tail -qn 1 "$work"/operands.* | paste -sd ';')"
+    tail -qn 1 "$work"/operands.* | paste -sd ';'
     return $status
 }
 
